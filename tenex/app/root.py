@@ -171,7 +171,8 @@ class Application:
         self.umask = umask
         self.lines_dropped = lines_dropped
         """How many lines of the log were dropped."""
-        self.clock, self.spawn = SystemClock(), TaskFactory()
+        self.clock = SystemClock()
+        self.spawn = TaskFactory()
         self.places = resolve_paths(settings)
         self.ring = KeyRing(*self.places.key_folders)
         self.pages = PageProcess(command_of(self.places), self.places.data) if settings.web.enabled else None
@@ -240,10 +241,11 @@ class Application:
         check_people(self.settings, self.ring)
         faults: list[str] = []
         if self.places.data.is_dir():
-            found = [one for one in access(self.places) if one.level is Level.FAULT]
-            faults += [f"{one.location}: {one.message}; {one.fix}" for one in found]
+            findings = [finding for finding in access(self.places) if finding.level is Level.FAULT]
+            faults += [f"{finding.location}: {finding.message}; {finding.fix}" for finding in findings]
         if faults:
             raise ConfigurationError(faults)
+
         for path in (self.places.conversations, self.places.workspace, self.places.keys):
             try:
                 if path == self.places.workspace and not path.is_relative_to(self.places.data):
@@ -261,6 +263,7 @@ class Application:
         self.disk = Disk()
         self.disk.check = lock.check
         stack.callback(self.disk.close)
+
         files = ConversationFolder(root, self.disk, self.clock)
         self.shared: PostgresConversations | None = None
         if self.settings.store:
@@ -269,6 +272,7 @@ class Application:
             await _refuse_uncopied(files, self.shared)
         self.folder: Conversations = self.shared or files
         stack.push_async_callback(self.folder.close)
+
         self.index = Index(root / "index.sqlite", lambda records: comes_from_elsewhere(records, self.keys), lock.check)
         stack.push_async_callback(self.index.close)
         self._files = files
@@ -278,17 +282,20 @@ class Application:
     async def _configure(self, pace: Pace | None) -> None:
         """Build what a reload replaces: users, agents, tools, prompts, models."""
         self.watch_stream = WatchStream(self.clock)
+
         has_sandbox = await asyncio.to_thread(probe_bubblewrap)
         workspace = Workspace(self.places.workspace, umask=self.umask)
         launcher = Launcher(workspace.root, self.places.data.resolve(), has_sandbox, self.umask)
         self.mcp = McpServers(launcher)
         self.stack.push_async_callback(self.mcp.close)
         self.mcp.apply(await asyncio.to_thread(read_mcp, self.settings))
+
         self.views = TurnViews(self.places.views, workspace)
         views = McpViews(self.mcp, self.views, launcher.in_view)
         self.mcp_tools = McpTools(self.mcp, views, self._keep_file, workspace.root)
         await asyncio.to_thread(self.views.clear)
         self.stack.push_async_callback(self.views.close)
+
         self.static = StaticContext(
             places=self.places,
             ring=self.ring,
@@ -304,11 +311,13 @@ class Application:
             ask=lambda question: self.asker(question),  # noqa: PLW0108 it is made in a later step
         )
         self.stack.push_async_callback(self.static.background.close)
+
         self.first = configure(self.settings, self.static)
         if self.shared is not None:
             await self.shared.claim(self.first.project.public)
             await adopt_lessons(self._files.daemon_records(), self.daemon_journal)
             await self.shared.leases.report()
+
         self.current = LiveConfiguration(self.first)
         self.workspace_share = (
             WorkspaceShare(self.shared, self.current.policy, time.monotonic) if self.shared is not None else None
@@ -325,17 +334,18 @@ class Application:
         keys = former_keys(self.ring, first.keys, first.everybody)
         self.keys = keys | {key.public: key for key in first.keys.values()}
         self.extensions = [extend(self) for extend in extensions]
-        self.signing = next((one.signing for one in self.extensions if one.signing is not None), None)
+
+        signings = (extension.signing for extension in self.extensions)
+        self.signing = next((signing for signing in signings if signing is not None), None)
         self.sign = self.signing.sign if self.signing is not None else sign_here
+
         remote = [name for name, key in first.keys.items() if isinstance(key, RemoteKey)]
         if remote and self.signing is None:
-            raise ConfigurationError(
-                [
-                    f"{self.ring.file(name)}: a remote signer holds this key, and this program is without the feature "
-                    "`signers`; put the secret key there, or use a program with the feature"
-                    for name in remote
-                ]
+            why = (
+                "a remote signer holds this key, and this program is without the feature `signers`; put the secret key "
+                "there, or use a program with the feature"
             )
+            raise ConfigurationError([f"{self.ring.file(name)}: {why}" for name in remote])
 
     def _build_relays(self) -> None:
         first = self.first
@@ -458,6 +468,8 @@ class Application:
         self.observers += [self.static.background, self.views, self.mcp_tools]
         self.observers += [observer for extension in self.extensions for observer in extension.observers]
         self.readable = Views(self.folder, self.disk)
+        finders = (extension.quotations for extension in self.extensions)
+        loaders = (extension.pictures for extension in self.extensions)
         self.coordinator = ConversationCoordinator(
             ActorDependencies(
                 journals=_Journals(self.folder, self.readable, self.index, self.disk, self.keys, current, clock),
@@ -473,8 +485,8 @@ class Application:
                 is_for_another=self.workspace_share.is_for_another if self.workspace_share is not None else None,
                 left=self._leave,
                 released=self._release,
-                quotations=next((one.quotations() for one in self.extensions if one.quotations is not None), None),
-                pictures=next((one.pictures() for one in self.extensions if one.pictures is not None), None),
+                quotations=next((finder() for finder in finders if finder is not None), None),
+                pictures=next((loader() for loader in loaders if loader is not None), None),
             )
         )
         self.inbox = Inbox(
@@ -556,12 +568,12 @@ class Application:
         clock = self.clock
         unfinished = [*await index.catch_up(self.folder, shown), *await self.folder.behind()]
         self._unfinished = list(dict.fromkeys(unfinished))
-        known = await index.rows(limit=500)
+        newest = await index.rows(limit=500)
         for row in await index.rows(Filter(since=Millis(clock.now() - SPENDING_DAYS * DAY))):
             self.daily.load(row.id, row.spending)
         self.profiles.start()
         since = await oldest_cursor(index, self.folder, self.settings.relays.urls, clock)
-        roots = [row.id for row in reversed(known) if not index.room_of(row.id)]  # no relay has those of a room
+        roots = [row.id for row in reversed(newest) if not index.room_of(row.id)]  # no relay has those of a room
         self.listener.start(since, roots)
 
     async def _open_control(self) -> None:
@@ -653,7 +665,8 @@ class Application:
 
     def _on_fork(self, branch: ForkResult) -> None:
         identity = branch.state.identity
-        if room := room_of(identity.address):
+        room = room_of(identity.address)
+        if room:
             self.inbox.add_room(room, identity.id, identity.title)
         self.index_updater.on_records(branch.state, branch.records)
         self.coordinator.resume([branch.state.id])
@@ -704,10 +717,12 @@ class _Journals:
         self._index = index
 
     async def open(self, conversation: ConversationId) -> tuple[Journal, Sequence[Record]]:
-        if file := legacy_file(self._folder.path(conversation)):  # two histories of one thread could not be joined
+        file = legacy_file(self._folder.path(conversation))
+        if file:  # two histories of one thread could not be joined
             raise StoreDamaged(
                 f"{file} is of an older program. Run `tenex conversations import {file}`, then write again."
             )
+
         journal, records = await self._folder.open(conversation)
         agent = self._current.now.policy.only_agent
         now = self._clock.now()
@@ -717,6 +732,7 @@ class _Journals:
         else:
             view = self._folder.path(conversation) / VIEW
             added = await self._disk.run(lost_end, conversation, records, view, now, agent)
+
         if added:
             await journal.append([added])
         if added and closing is None:
@@ -724,7 +740,9 @@ class _Journals:
         return journal, [*records, *added]
 
     async def show(self, conversation: Conversation) -> None:
-        page, row = self._views.page(conversation), summarise(conversation, 0)  # both are read before the first await
+        # both are read before the first await
+        page = self._views.page(conversation)
+        row = summarise(conversation, 0)
         if await self._folder.rotate(conversation):  # longer without a record: else a start would read it again
             self._index.update(replace(row, bytes=self._folder.length(conversation.id)), News())
         await self._views.write(page)

@@ -5,7 +5,7 @@ All questions come before the first file, and the configuration is written last:
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -42,6 +42,7 @@ from .shared.setup_questions import (
     are_wanted,
     ask_another_owner,
     ask_commits,
+    ask_first_limits,
     ask_limits,
     ask_owner,
     ask_relays,
@@ -134,7 +135,8 @@ def init(
 ) -> None:
     """Make the configuration, the keys and the folders.
 
-    A terminal asks for what no option gives: your npub, the relays, who commits and the model. Enter takes the default.
+    A terminal asks for what no option gives: your npub, the relays, who commits, the model, and the limits of one
+    that costs money. Enter takes the default.
     Prints the project's npub, the address that users write to, and in a terminal a QR code of it for a phone. Run again
     in a terminal it shows what is set, and changes one thing of it. Otherwise existing files are not changed, and keys
     never are. The project is called like the folder of --workspace. Its files may name its commands: those are
@@ -159,6 +161,7 @@ def init(
     chosen = _from_options(here, options, owner, relays, is_checked=check_key)
     if is_asked and not is_made and options == Options():
         chosen = ask(here / "keys")
+    limits = ask_first_limits(chosen) if is_asked and not is_made else {}
     if check_key:
         validated(here, owner, relays, chosen, store)
         _check_places(here, store, [] if is_asked or is_made else relays)
@@ -174,6 +177,7 @@ def init(
         workspace=project,
         commit=commit,
         store=store,
+        limits=limits,
     )
     if is_new:
         trust_folder(here)
@@ -275,6 +279,7 @@ def prepare(
     workspace: Path | None = None,
     commit: Commits | None = None,
     store: str | None = None,
+    limits: Mapping[str, float] | None = None,
 ) -> InitResult:
     """Make what is missing in a data folder.
 
@@ -288,6 +293,7 @@ def prepare(
         workspace: the folder that agents work in; None leaves the one in the data folder.
         commit: whether agents commit there; None leaves the default.
         store: the address of a database for the conversations; None leaves the files.
+        limits: of cost, by their settings; those that are left out keep their defaults.
 
     Raises:
         UsageError: an option is invalid, or contradicts the existing configuration.
@@ -300,6 +306,8 @@ def prepare(
         wanted["paths"] = {"workspace": str(workspace)}
     if commit is not None:
         wanted["workspace"] = {"commit": commit}
+    if limits:
+        wanted["limits"] = dict(limits)
     file = find_config(None, data)
     settings = load(None, data, overrides=None if file else wanted, parse_key=parse_public_key, trust=trust)
     if file is not None:
@@ -325,6 +333,9 @@ def prepare(
         if chosen is not None and chosen.key is not None:
             created += _store_key(here.keys / f"{chosen.provider}{KEY_SUFFIX}", chosen.key)
         text = _config_text(owners, list(dict.fromkeys(relays)), chosen, store or "")  # not that of a variable
+        if limits:
+            text += "\n[limits]\n# What models may cost, in dollars: work stops, and you are asked. 0 is no limit.\n"
+            text += "".join(f"{name} = {amount:g}\n" for name, amount in limits.items())
         write_new(file, text + _workspace_text(here.workspace, commit, is_named=workspace is not None))
         created.append(str(file))
     else:

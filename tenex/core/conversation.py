@@ -92,6 +92,7 @@ class Conversation(State):
             return
         if record.seq != self.next_seq:
             raise ValueError(f"{type(record).__name__} has seq {record.seq}, but {self.next_seq} is next")
+
         self.totals = with_work(self, record)
         of_the_whole = _OF_THE_WHOLE.get(type(record))
         if of_the_whole is not None:
@@ -99,13 +100,16 @@ class Conversation(State):
             if note is not None:
                 self.history = note(self.history, record, self)
             self.become(of_the_whole(self, record))
+
         plan, plan_of_kinds = _plan(type(record))
         changes = [(part, reduce(getattr(self, part), record, self)) for part, reduce in plan]
         if plan_of_kinds:
             self.kinds = self._kinds_after(record, plan_of_kinds)
         for part, value in changes:
             setattr(self, part, value)
-        if plan_of_kinds and not self.has_phases and self.cycle.phase is not Phase.EXECUTE:
+
+        is_without_phase = plan_of_kinds and not self.has_phases
+        if is_without_phase and self.cycle.phase is not Phase.EXECUTE:
             self.cycle = replace(self.cycle, phase=Phase.EXECUTE)  # where code forbids nothing
         self.identity = replace(self.identity, next_seq=record.seq + 1, updated_at=record.at)
 
@@ -139,7 +143,8 @@ def _plan(record: type[r.Record]) -> tuple[Plan, Plan]:
     plans = _plans.get(record)
     if plans is None:
         kernel = () if record in _OF_THE_WHOLE else _with_reducer(record, _REDUCERS)
-        plans = _plans[record] = (kernel, _with_reducer(record, _KIND_REDUCERS.values()))
+        plans = (kernel, _with_reducer(record, _KIND_REDUCERS.values()))
+        _plans[record] = plans
     return plans
 
 

@@ -89,11 +89,14 @@ def decide(
             transaction = Transaction(conversation, policy, now, seal)
             transaction.add(FunctionsEvaluated, request=signal.key.seq, verdicts=signal.verdicts, is_decided=False)
             return transaction
+
     if conversation.work.undecided and getattr(signal, "key", None) in conversation.work.undecided_keys - {None}:
         return transaction
+
     # messages are decided in their order, and a deletion after the message it may be of
     if conversation.work.undecided and isinstance(signal, MessageReceived | MessageDeleted | ConversationLeft):
         return _defer(transaction, signal)
+
     transaction.hide_verdicts()
     try:
         return _consequences(transaction, signal)
@@ -107,9 +110,8 @@ def _defer(transaction: Transaction, signal: DeferrableSignal) -> Transaction:
     waiting = [undecided.signal for undecided in transaction.state.work.undecided]
     if isinstance(signal, Opened):
         if not any(isinstance(other, Opened) for other in waiting):
-            transaction.add(
-                EvaluationRequested, signal=Opened(away=transaction.now - transaction.state.identity.updated_at)
-            )
+            away = transaction.now - transaction.state.identity.updated_at
+            transaction.add(EvaluationRequested, signal=Opened(away=away))
     elif not isinstance(signal, MessageReceived | MessageDeleted | ConversationLeft) or signal not in waiting:
         transaction.add(EvaluationRequested, signal=signal)
     return transaction
@@ -145,19 +147,21 @@ def _consequences(transaction: Transaction, signal: Signal) -> Transaction:  # n
         case ConversationLeft():
             on_left(transaction, signal)
         case ModelAnswered(key=key, step=step, files=files):
-            if (run := _waiting_for_model(transaction, key)) is not None:
-                runs.stepped(transaction, run.id, step, files)
+            asking = _waiting_for_model(transaction, key)
+            if asking is not None:
+                runs.stepped(transaction, asking.id, step, files)
         case ModelFailed(key=key) if key.work is Work.MODEL:
-            if (run := _waiting_for_model(transaction, key)) is not None:
-                runs.model_failed(transaction, run.id, signal)
+            asking = _waiting_for_model(transaction, key)
+            if asking is not None:
+                runs.model_failed(transaction, asking.id, signal)
         case ModelCallInterrupted(run=name, usage=usage, model=model):
-            if (
-                transaction.state.next_seq > 1
-            ):  # else the append of its first records failed, and they were not decided again
+            # without a record the append of its first ones failed, and they were not decided again
+            if transaction.state.next_seq > 1:
                 transaction.add(r.ModelCallCancelled, run=name, usage=usage, model=model)
         case DayLimitReached(key=key) if key.work is Work.MODEL:
-            if (run := _waiting_for_model(transaction, key)) is not None:
-                runs.day_limit_reached(transaction, run, signal)
+            asking = _waiting_for_model(transaction, key)
+            if asking is not None:
+                runs.day_limit_reached(transaction, asking, signal)
         case ToolReturned(key=key, result=result):
             running = _running(transaction, key)
             if running is not None:
@@ -183,6 +187,7 @@ def _consequences(transaction: Transaction, signal: Signal) -> Transaction:  # n
             transaction.add(r.AgentStateSet, agent=agent, state=agent_state)
         case _:
             any(kind.on_signal(transaction, signal) for kind in all_kinds())
+
     runs.end_loops(transaction)
     rerender_prompts(transaction)
     ask_what_is_offered(transaction)
@@ -247,23 +252,23 @@ def _away(transaction: Transaction, signal: Opened) -> int:
 
 def _under_way(state: Conversation) -> tuple[str, ...]:
     """What an ended process has not brought to its end; a message that was on its way is sent again."""
-    found: list[str] = []
+    works: list[str] = []
     for effect in pending(state).values():
         match effect:
             case Route():
-                found.append("the router's decision")
+                works.append("the router's decision")
             case ModelCall(run=run):
-                found.append(f"a model call of {state.work.runs[run].agent}")
+                works.append(f"a model call of {state.work.runs[run].agent}")
             case ToolCall(request=request, context=context, replay=replay):
                 lost = "; its result is unknown" if replay is Replay.ONCE else ""
-                found.append(f"{request.tool} of {context.agent}{lost}")
+                works.append(f"{request.tool} of {context.agent}{lost}")
             case Inspect():
-                found.append("the look at what differs")
+                works.append("the look at what differs")
             case Check(name=name):
-                found.append(f"the check {name}")
+                works.append(f"the check {name}")
             case Undo():
-                found.append("the undo of files")
-    return tuple(found[:INTERRUPTED])
+                works.append("the undo of files")
+    return tuple(works[:INTERRUPTED])
 
 
 def _on_restart(transaction: Transaction, signal: Opened) -> None:
@@ -272,12 +277,14 @@ def _on_restart(transaction: Transaction, signal: Opened) -> None:
     if away < 0:
         transaction.add(r.ClockAdjusted, by=away)
     transaction.add(r.ProcessRestarted, away=max(0, away), interrupted=_under_way(transaction.state))
+
     for run in list(transaction.state.work.runs.values()):
         sync_agent_state(transaction, run)
         before = transaction.state.next_seq
         close_calls(transaction, run, runs.UNKNOWN, only=Replay.ONCE)
         if transaction.state.next_seq != before:
             runs.after_result(transaction, run.id)
+
     runs.recheck_queued_calls(transaction)
     kind_of_conversation(transaction.state).on_opened(transaction)
 
@@ -310,6 +317,7 @@ def _timer(transaction: Transaction, key: Key) -> None:
     if key.part.partition(" ")[0] == "quiet":
         quiet_hours_over(transaction, key.seq)
         return
+
     run = next((run for run in transaction.state.work.runs.values() if key in _timers_of(run)), None)
     if run is None:
         any(kind.on_timer(transaction, key) for kind in all_kinds())

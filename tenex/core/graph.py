@@ -133,7 +133,8 @@ class TransitionGraph(Mapping[str, tuple[str, ...]]):
         """Whether an open edge leads from `source` to `target`, END included."""
         if target == END and source in self.terminal:
             return True
-        return any(e.target == target and e.is_open(source, _given(facts)) for e in self.outgoing(source))
+        edges = self.outgoing(source)
+        return any(edge.target == target and edge.is_open(source, _given(facts)) for edge in edges)
 
     def first_match(
         self, node: str, facts: Any = None, turns: int = 0, *, is_open: Callable[[Edge, str, Any], bool] = Edge.is_open
@@ -145,7 +146,11 @@ class TransitionGraph(Mapping[str, tuple[str, ...]]):
         """
         facts = _given(facts)
         target = next((edge.target for edge in self.outgoing(node) if is_open(edge, node, facts)), self.default)
-        choice = Choice(target) if isinstance(target, str) else target.resolve(node, facts) if target else None
+        choice: Choice | None = None
+        if isinstance(target, str):
+            choice = Choice(target)
+        elif target is not None:
+            choice = target.resolve(node, facts)
         return self.bounded(choice, turns)
 
     def bounded(self, choice: Choice | None, turns: int) -> Choice | None:
@@ -197,15 +202,20 @@ def _faults_of_names(graph: TransitionGraph) -> Iterator[str]:
         yield f"{END} is reserved and cannot be a node."
     if graph.initial not in nodes:
         yield f"The initial node {graph.initial} is not a node of the graph."
+
+    def is_unknown(name: object) -> bool:
+        return isinstance(name, str) and name != END and name not in nodes
+
     named = [("default", graph.default), *(("terminal node", node) for node in sorted(graph.terminal))]
     for what, name in named:
-        if isinstance(name, str) and name != END and name not in nodes:
+        if is_unknown(name):
             yield f"The {what} {name} is not a node of the graph."
     if graph.max_turns is not None and graph.max_turns < 1:
         yield f"max_turns is {graph.max_turns}; it must be 1 or more."
+
     for edge in graph.edges:
         for name in (edge.source, edge.target):
-            if isinstance(name, str) and name != END and name not in nodes:
+            if is_unknown(name):
                 yield f"The edge {edge} names {name}, which is not a node."
 
 
@@ -236,10 +246,12 @@ def _faults_of_ways(graph: TransitionGraph, *, by_rules: bool) -> Iterator[str]:
     )
     if graph.max_turns is not None:
         return
+
     back: dict[str, set[str]] = {}
     for node, targets in ways.items():
         for target in targets:
             back.setdefault(target, set()).add(node)
+
     ending = _closure({END, *graph.terminal}, back)
     stuck = [node for node in graph.nodes if node in reached and node not in ending]
     if len(stuck) == len(reached & set(graph.nodes)):
@@ -256,6 +268,7 @@ def _next(graph: TransitionGraph, node: str, *, by_rules: bool) -> Iterator[str]
             break  # always open: neither what comes after it nor the default is ever taken
     else:
         targets.append(graph.default)
+
     for target in targets:
         if isinstance(target, str):
             yield target
@@ -288,9 +301,10 @@ _KEYWORDS = re.compile(
 def _mermaid(graph: TransitionGraph) -> str:
     targets = (*(edge.target for edge in graph.edges), graph.default)
     moving = [str(target) for target in targets if not isinstance(target, str | None) and not _ends(graph, target)]
+    keys = [*((node, True) for node in graph.nodes), *((target, False) for target in moving)]
     names: dict[tuple[str, bool], str] = {}
     lines = []
-    for number, key in enumerate(dict.fromkeys([*((n, True) for n in graph.nodes), *((n, False) for n in moving)])):
+    for number, key in enumerate(dict.fromkeys(keys)):
         name, is_node = key
         plain = is_node and _PLAIN.fullmatch(name) and not _KEYWORDS.fullmatch(name)
         names[key] = name if plain else f"s{number}"
@@ -304,8 +318,10 @@ def _mermaid(graph: TransitionGraph) -> str:
 
     lines.append(f"    [*] --> {drawn(graph.initial)}")
     for edge in graph.edges:
+        source = "any" if edge.source is None else drawn(edge.source)
         label = f" : {_escaped(edge.label)}" if edge.label else ""
-        lines.append(f"    {'any' if edge.source is None else drawn(edge.source)} --> {drawn(edge.target)}{label}")
+        lines.append(f"    {source} --> {drawn(edge.target)}{label}")
+
     if graph.default is not None:
         reason = f" ({graph.default})" if not isinstance(graph.default, str) and _ends(graph, graph.default) else ""
         lines.append(f"    any --> {drawn(graph.default)} : {_escaped(f'otherwise{reason}')}")

@@ -8,6 +8,7 @@ from tenex.core.effects import Effect, Evaluate, Key, ModelCall, Publish, Route,
 from tenex.core.kind import all_kinds
 from tenex.core.people.trust import least_trusted
 from tenex.core.port_values import ExecutionContext
+from tenex.core.router.state import Question
 from tenex.core.signals import ClockJumped, Opened
 from tenex.core.work.run import Call, CallState, Run
 from tenex.core.work.tool_names import server_of
@@ -25,24 +26,20 @@ def pending(conversation: Conversation) -> dict[Key, Effect]:
             effects.append(Timer(key=Key(Work.TIMER, message, "expire"), due=row.expires_at))
         elif row.lost_at:  # another key, since a timer that runs keeps its time
             effects.append(Timer(key=Key(Work.TIMER, message, "lost"), due=row.lost_at))
-    effects.extend(
-        Timer(key=Key(Work.TIMER, missed.first, f"quiet {missed.armed}"), due=missed.until)
-        for missed in conversation.delivery.missed.values()
-    )
-    question = conversation.router.question
-    if question is not None:
-        if question.retry is not None:
-            effects.append(Timer(key=Key(Work.TIMER, question.retry.seq, "route"), due=question.retry.due))
-        else:
-            effects.append(Route(key=Key(Work.ROUTE, question.seq), is_urgent=question.urgent == question.seq))
-        is_held = question.retry is not None and question.retry.on_hold  # and then the user knows
-        if question.warn_at and not question.outage_reported and not is_held:
-            effects.append(Timer(key=Key(Work.TIMER, question.seq, "route-warn"), due=question.warn_at))
+
+    for missed in conversation.delivery.missed.values():
+        key = Key(Work.TIMER, missed.first, f"quiet {missed.armed}")
+        effects.append(Timer(key=key, due=missed.until))
+
+    if conversation.router.question is not None:
+        effects.extend(_of_question(conversation.router.question))
     for run in conversation.work.runs.values():
         effects.extend(_of_run(conversation, run))
-    effects.extend(timer for request in conversation.approvals.open.values() for timer in _of_request(request))
+    for request in conversation.approvals.open.values():
+        effects.extend(_of_request(request))
     for kind in all_kinds():
         effects.extend(kind.effects(conversation))
+
     undo = conversation.work.undo
     if undo is not None and undo.is_open:
         key = Key(Work.UNDO, undo.seq)
@@ -56,6 +53,7 @@ def pending(conversation: Conversation) -> dict[Key, Effect]:
                 is_all=undo.is_all,
             )
         )
+
     if conversation.work.undecided:
         effects = _beside_undecided(conversation, effects)
     return {effect.key: effect for effect in effects}
@@ -74,6 +72,17 @@ def _beside_undecided(conversation: Conversation, effects: list[Effect]) -> list
     return [functions, *(effect for effect in effects if effect.key not in ended)]
 
 
+def _of_question(question: Question) -> Iterator[Effect]:
+    if question.retry is not None:
+        yield Timer(key=Key(Work.TIMER, question.retry.seq, "route"), due=question.retry.due)
+    else:
+        yield Route(key=Key(Work.ROUTE, question.seq), is_urgent=question.urgent == question.seq)
+
+    is_held = question.retry is not None and question.retry.on_hold  # and then the user knows
+    if question.warn_at and not question.outage_reported and not is_held:
+        yield Timer(key=Key(Work.TIMER, question.seq, "route-warn"), due=question.warn_at)
+
+
 def _of_request(request: Request) -> Iterator[Timer]:
     yield Timer(key=Key(Work.TIMER, request.seq, "approval"), due=request.expires_at)
     if request.remind_at and not request.answers:
@@ -84,11 +93,11 @@ def _of_run(conversation: Conversation, run: Run) -> list[Effect]:
     effects: list[Effect] = []
     if run.wants is not None:
         key = Key(Work.MODEL, run.wants)
-        effects.append(
-            ModelCall(key=key, run=run.id, system=run.system, entries=run.entries, is_urgent=run.urgent == run.wants)
-        )
+        is_urgent = run.urgent == run.wants
+        effects.append(ModelCall(key=key, run=run.id, system=run.system, entries=run.entries, is_urgent=is_urgent))
     elif run.retry is not None:
         effects.append(Timer(key=Key(Work.TIMER, run.retry.seq, "retry"), due=run.retry.due))
+
     for call in run.open_calls:
         if call.state is CallState.PERMITTED:
             context = _context(conversation, run, call)
@@ -103,7 +112,9 @@ def _of_run(conversation: Conversation, run: Run) -> list[Effect]:
                     unchanged=call.unchanged,
                 )
             )
-    if not run.is_waiting and run.retry is None and not conversation.watches_runs:
+
+    has_deadlines = not run.is_waiting and run.retry is None and not conversation.watches_runs
+    if has_deadlines:
         if not run.warned:
             effects.append(Timer(key=Key(Work.TIMER, run.armed, "warn"), due=run.warn_at))
         # a model call has a bound of its own, its wait for a turn counts against nothing, and its answer is paid for

@@ -233,7 +233,9 @@ class State:
     @property
     def unmet_gates(self) -> tuple[Phase, ...]:
         """The quality gates still in the way of END, in order."""
-        return next((kind.open_gates for kind in self.kinds.values() if kind.open_gates), ()) if self.has_phases else ()
+        if not self.has_phases:
+            return ()
+        return next((kind.open_gates for kind in self.kinds.values() if kind.open_gates), ())
 
     @property
     def worked_on(self) -> int:
@@ -270,22 +272,17 @@ class State:
 
         Answers to us are none, nor what the router has settled, nor what came before a user stopped the work.
         """
-        handled = max(self.worked_on, self.work.stopped)
-        return tuple(
-            message
-            for message in self.cycle.messages
-            if message.role is not None and message.seq > handled and not message.is_settled
-        )
+        return self._unsettled_after(max(self.worked_on, self.work.stopped))
 
     def newer_than_last_turn(self) -> tuple[Message, ...]:
         """What a cycle begins with in journals whose `CycleStarted` does not name it."""
         turns = self.cycle.turns
-        opened = max(turns[-1].seq if turns else 0, self.work.stopped)
-        return tuple(
-            message
-            for message in self.cycle.messages
-            if message.role is not None and message.seq > opened and not message.is_settled
-        )
+        opened = turns[-1].seq if turns else 0
+        return self._unsettled_after(max(opened, self.work.stopped))
+
+    def _unsettled_after(self, seq: int) -> tuple[Message, ...]:
+        newer = (message for message in self.cycle.messages if message.role is not None and message.seq > seq)
+        return tuple(message for message in newer if not message.is_settled)
 
 
 PARTS: Final = tuple(spec.name for spec in fields(State))

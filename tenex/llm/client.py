@@ -84,13 +84,13 @@ class ModelClient:
             return Quote(least=NO_USAGE, most=NO_USAGE)
         held = request_tokens(request.system, request.entries, request.tools)
         answer = self._config.max_output_tokens or LONG_ANSWER
-        prices = [price for name in names if (price := self._price(name)) is not None]
+        prices = [price for price in map(self._price, names) if price is not None]
 
         def usage(held: int, answer: int, *, most: bool) -> Usage:
-            costs = [
-                (held * max(price.input, (price.cache_write or 0.0) * most) + answer * price.output) / MILLION
-                for price in prices
-            ]
+            costs: list[float] = []
+            for price in prices:
+                input_price = max(price.input, price.cache_write or 0.0) if most else price.input
+                costs.append((held * input_price + answer * price.output) / MILLION)
             return Usage(input_tokens=held, output_tokens=answer, cost_usd=max(costs, default=None))
 
         return Quote(least=usage(held, 0, most=False), most=usage(UNCERTAIN * held, answer, most=True))
@@ -161,13 +161,15 @@ class ModelClient:
         refused = refused_to_all or refused_to_it
         if refused is None:
             return
+
         before = self._provider(provider)
-        now = self._providers[provider] = self._config.read_again(before)
+        now = self._config.read_again(before)
+        self._providers[provider] = now
         if now.api_key != before.api_key:
             if provider in self._connections:
                 self._replaced.append(self._connections.pop(provider)[0])
             self._models = {
-                known: model for known, model in self._models.items() if known.partition(":")[0] != provider
+                other: model for other, model in self._models.items() if other.partition(":")[0] != provider
             }
         elif not is_urgent:
             raise ModelUnavailable(str(refused), model=name, needs_operator=True, refused_key=refused.refused_key)
@@ -187,6 +189,7 @@ class ModelClient:
         except ImportError as error:
             command = pip_install(requirement="pydantic-ai-slim[openai]")
             raise ConfigurationError([f'models: "{name}" needs {error.name}. Install it: {command}']) from error
+
         config = self._provider(own[0])
         if config.name not in self._connections:
             queue = ProviderQueue(
@@ -198,6 +201,7 @@ class ModelClient:
             if self._daemons > 1:
                 queue.share(self._daemons)
             self._connections[config.name] = make_provider(config), queue
+
         provider, queue = self._connections[config.name]
         model = make_model(config, provider, own[1])
         return self._wrap(ProviderModel(name, self._config, config, model, queue), config)
@@ -220,6 +224,7 @@ class ModelClient:
         while self._active:
             self._idle.clear()
             await self._idle.wait()
+
         connections = self._connections
         self._connections = {}
         self._models = {}

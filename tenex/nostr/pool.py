@@ -57,7 +57,8 @@ class RecentIds:
         """Add an id; the older set is dropped once the newer one is full."""
         self._new.add(event_id)
         if len(self._new) >= self._size:
-            self._old, self._new = self._new, set()
+            self._old = self._new
+            self._new = set()
 
 
 class RelayPool:
@@ -120,8 +121,8 @@ class RelayPool:
         self._group: asyncio.TaskGroup | None = None
         self._running: dict[str, asyncio.Task[None]] = {}
         self._publish_only: dict[str, RelayConnection] = {}
-        known = dict.fromkeys(map(normalise_url, urls))
-        self._relays = {url: self._connection(url, must_be_public=must_be_public(url)) for url in known}
+        canonical = dict.fromkeys(map(normalise_url, urls))
+        self._relays = {url: self._connection(url, must_be_public=must_be_public(url)) for url in canonical}
 
     async def run(self) -> None:
         """Keep every relay connected and deliver events, until cancelled."""
@@ -167,8 +168,8 @@ class RelayPool:
 
     def has_room(self, relay: str) -> bool:
         """Whether `offer` would send to that relay now; `relay` is a canonical URL."""
-        known = self._relays.get(relay) or self._publish_only.get(relay)
-        return known is not None and known.has_room
+        connection = self._relays.get(relay) or self._publish_only.get(relay)
+        return connection is not None and connection.has_room
 
     def offer(self, event: Event, relay: str) -> bool:
         """Send once to a relay if it is connected and has room; False if the event was dropped.
@@ -176,8 +177,8 @@ class RelayPool:
         For ephemeral events, on which nothing depends. Frames already queued for the relay go first. `relay` is a
         canonical URL.
         """
-        known = self._relays.get(relay) or self._publish_only.get(relay)
-        return known is not None and known.offer(event)
+        connection = self._relays.get(relay) or self._publish_only.get(relay)
+        return connection is not None and connection.offer(event)
 
     async def fetch(
         self,
@@ -199,12 +200,12 @@ class RelayPool:
             others: further relays to ask; with `others_must_be_public` only at public addresses.
             invalid: receives a sentence for each event that was dropped because it is forged or malformed.
         """
-        found: dict[str, Event] = {}
+        events: dict[str, Event] = {}
         read: set[str] = set()
         dropped: list[str] = []
 
         async def ask(relay: RelayConnection) -> None:
-            if await relay.fetch(filters, partial(self._collect, found, dropped, relay.url)):
+            if await relay.fetch(filters, partial(self._collect, events, dropped, relay.url)):
                 read.add(relay.url)
 
         async def ask_connected() -> None:
@@ -218,12 +219,13 @@ class RelayPool:
             async with asyncio.timeout(timeout):
                 await asyncio.gather(ask_connected(), *map(ask, named))
         except TimeoutError:
-            log.info("relays.fetch_incomplete", found=len(found), waited=timeout)
+            log.info("relays.fetch_incomplete", found=len(events), waited=timeout)
+
         if unread is not None:
             unread.extend(url for url in self._relays if url not in read)
         if invalid is not None:
             invalid.extend(dropped)
-        return sorted(found.values(), key=lambda event: (-event.created_at, event.id))
+        return sorted(events.values(), key=lambda event: (-event.created_at, event.id))
 
     async def connected(self, timeout: float) -> None:  # noqa: ASYNC109  (part of the port)
         """Return once one relay is connected.
@@ -345,10 +347,11 @@ class RelayPool:
         relay = self._relays.get(url) or self._publish_only.get(url)  # canonical already, as nearly all are
         if relay is not None:
             return relay
-        known = normalise_url(url)
-        relay = self._relays.get(known) or self._publish_only.get(known)
+        canonical = normalise_url(url)
+        relay = self._relays.get(canonical) or self._publish_only.get(canonical)
         if relay is None:
-            relay = self._publish_only[known] = self._connection(known, must_be_public=self._others_must_be_public)
+            relay = self._connection(canonical, must_be_public=self._others_must_be_public)
+            self._publish_only[canonical] = relay
             if self._group is not None:
                 self._start(relay)
         return relay
@@ -373,7 +376,8 @@ class RelayPool:
     def clock_ahead(self) -> float | None:
         """Seconds by which the local clock is ahead of the relays' (negative: behind); None unless it is wrong."""
         relays = (*self._relays.values(), *self._publish_only.values())
-        return clock_ahead([ahead for relay in relays if (ahead := relay.clock_ahead) is not None])
+        differences = (relay.clock_ahead for relay in relays)
+        return clock_ahead([ahead for ahead in differences if ahead is not None])
 
     def _check_clock(self) -> None:
         """Log once that the local clock is wrong, and once that it is right again."""

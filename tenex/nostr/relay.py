@@ -355,7 +355,10 @@ class RelayConnection:
             connection = await self._up()
             policy = RetryPolicy(self._timeouts, self._rng)
             for group in lay_out(filters):
-                while why := await self._fetch_group(connection, group, take):
+                while True:
+                    why = await self._fetch_group(connection, group, take)
+                    if not why:
+                        break
                     if connection.lost or await policy.wait(read_answer(why), connection.authenticate):
                         return False
             return not connection.lost

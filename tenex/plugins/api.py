@@ -7,7 +7,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, Literal, TypeVar
 
-from tenex.core.errors import ConfigurationError
+from tenex.core.errors import ConfigurationError, UsageError
 
 API_VERSION: Final = 1
 """Of these names; a plugin that needs another one says so by `TENEX_API` in its module, and is left out."""
@@ -54,7 +54,13 @@ class ToolContext:
 
 
 def tool(
-    *, access: AccessName, replay: ReplayName = "once", approve: ApproveName = "never", timeout: float = TIMEOUT
+    function: None = None,
+    /,
+    *,
+    access: AccessName | None = None,
+    replay: ReplayName = "once",
+    approve: ApproveName = "never",
+    timeout: float = TIMEOUT,
 ) -> Callable[[F], F]:
     """Let agents call a function. Its docstring is what a model reads, with the texts of `Args:` for its parameters.
 
@@ -62,15 +68,28 @@ def tool(
     `async` function runs in an event loop beside the daemon's, any other in a thread.
 
     Args:
-        access: what it does to the world, and so in which phases it may be used: `read`, `change` or `run`.
+        function: left out; `@tool` without parentheses is refused.
+        access: what it does to the world, and so in which phases it may be used: `read`, `change` or `run`. Needed.
         replay: what may happen where its result was lost: `read` and `idempotent` run again, `once` never does.
         approve: `ask` has a person asked before each call, unless a rule of the operator allows it.
         timeout: seconds a call may take.
-    """
 
-    def mark(function: F) -> F:
-        setattr(function, MARK, PluginMark(access=access, replay=replay, approve=approve, timeout=timeout))
-        return function
+    Raises:
+        UsageError: `access` is left out, or a function or a description is given.
+    """
+    given: object = function  # user code may not check types
+    if isinstance(given, str):
+        raise UsageError(
+            "@tool of tenex.plugins takes no description: the docstring is it. For a method of an agent: "
+            "`from tenex import tool`."
+        )
+    if access is None or given is not None:
+        name = getattr(given, "__name__", "a function")
+        raise UsageError(f'@tool on {name} needs `access`, such as @tool(access="read").')
+
+    def mark(marked: F) -> F:
+        setattr(marked, MARK, PluginMark(access=access, replay=replay, approve=approve, timeout=timeout))
+        return marked
 
     return mark
 

@@ -294,6 +294,7 @@ class ConversationActor:
         self._failures += 1
         if self._failures < MAX_FAILURES or not self._signals or isinstance(self._signals[0], Opened):
             return
+
         self._failures = 0
         signal = self._signals.popleft()
         instead = without_result(signal, why)
@@ -311,12 +312,14 @@ class ConversationActor:
     async def _open(self) -> None:
         if self._journal is not None:
             await self._journal.close()
+
         journal, records = await self._deps.journals.open(self.id)
         self._journal = journal
         self._state = fold(self.id, records)
         self.is_suspended = False
         self.opened.set()
         self._reconcile_after_failed_append(self._state, records)
+
         # no effect starts before these are decided: timers would use the time of another clock
         waits = any(isinstance(signal, Opened | ClockJumped) for signal in self._signals)
         if not self._look_at_clock() and not waits:

@@ -236,7 +236,8 @@ class Inbox:
 
     def _receive(self, received: InboundMessage, *, has_turn: bool) -> Admission:
         role = self._peers.role(received.author)
-        if role is None or (role is Role.GUEST and _work(received.event_id) < self._peers.guest_work):
+        lacks_work = role is Role.GUEST and _work(received.event_id) < self._peers.guest_work
+        if role is None or lacks_work:
             return Admission.STRANGER
         if received.by_machine and not received.mentions:
             return Admission.MACHINE
@@ -244,6 +245,7 @@ class Inbox:
             return Admission.CLOSED
         if received.event_id in self._conversations or self._directory.conversation_of(received.event_id) is not None:
             return Admission.DUPLICATE
+
         place = self._place(received)
         message = place.message
         existing = place.existing
@@ -257,21 +259,24 @@ class Inbox:
         if len(message.text) > LARGEST:
             log.warning("message.too_large", event_id=message.event_id, characters=len(message.text))
             return Admission.TOO_LARGE
+
         conversation = existing or (message.conversation if message.starts else None)
-        # a crash may have left an empty folder, which is not a conversation
-        is_new = existing is None or str(existing) == message.event_id
         if conversation is None:
             return Admission.ELSEWHERE
         if message.created_at < self._oldest(message):
             log.warning("message.too_old", event_id=message.event_id, created_at=message.created_at)
             return Admission.TOO_OLD
-        is_guest = role is Role.GUEST
-        queued = self._queue(received, is_guest=is_guest) if role is not Role.OWNER and not has_turn else None
+        is_limited = role is not Role.OWNER and not has_turn
+        queued = self._queue(received, is_guest=role is Role.GUEST) if is_limited else None
         if queued is not None:
             return queued
+
+        # a crash may have left an empty folder, which is not a conversation
+        is_new = existing is None or str(existing) == message.event_id
         called = [*message.mentions, *(key for key in message.tagged if key in self._workflows and is_new)]
         addressed = tuple(dict.fromkeys(self._slugs[key] for key in called if key in self._slugs))
         name = self._names.get(message.author) or placeholder(message.author, self._peers.owners)
+
         _remember(self._conversations, message.event_id, conversation)
         self._note_beginning(place, role, name)
         signal = MessageReceived(

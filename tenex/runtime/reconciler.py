@@ -182,10 +182,9 @@ class Reconciler:
         """
         waiting = {key for key, step in self._steps.items() if step.is_waiting}
         running = self._running.keys() - self._finished - waiting
-        return sum(
-            self._nodes[key].is_busy if key in self._nodes else key.work not in (Work.TIMER, Work.PUBLISH)
-            for key in running
-        )
+        nodes = running & self._nodes.keys()
+        steps = (key for key in running - nodes if key.work not in (Work.TIMER, Work.PUBLISH))
+        return sum(self._nodes[key].is_busy for key in nodes) + sum(1 for _ in steps)
 
     def abandon(self) -> None:
         """Cancel every task without waiting for it; `close` waits."""

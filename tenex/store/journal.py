@@ -85,7 +85,7 @@ class Writer(Protocol):
         """
 
     async def close(self) -> None:
-        """Let go of the journal."""
+        """Close the journal."""
 
 
 class StoredJournal:
@@ -194,7 +194,7 @@ class StoredJournal:
             return True
 
     async def close(self) -> None:
-        """Let go of the journal, after the append under way; a second call does nothing."""
+        """Close the journal after the append under way; a second call does nothing."""
         async with self._turn:
             if self._is_closed:
                 return

@@ -144,11 +144,6 @@ class BackgroundCommands:
         self._commands: dict[tuple[ConversationId, RunId], dict[str, BackgroundCommand]] = {}
         self._ending: set[asyncio.Task[None]] = set()
 
-    @property
-    def is_any_running(self) -> bool:
-        """Whether a program may be changing the workspace now."""
-        return any(command.is_running for command in self._all())
-
     def running(self) -> list[dict[str, Any]]:
         """What runs, for readers: `seconds` since when."""
         return [

@@ -74,14 +74,14 @@ class ToolRegistry:
             self._tools[tool.name] = tool
         self._methods = {slug: {tool.name: tool for tool in own} for slug, own in (methods or {}).items()}
         for own in self._methods.values():
-            if twice := sorted({*self._tools, COMPLETE.name, ASK.name} & set(own)):
+            twice = sorted({*self._tools, COMPLETE.name, ASK.name} & set(own))
+            if twice:
                 raise InternalError(f"there are two tools named {', '.join(twice)}")
         self._rules = {name: tool.rule for name, tool in self._tools.items()} | {ASK.name: ASK, COMPLETE.name: COMPLETE}
-        self._arguments = {
-            (slug, name): Arguments(name, tool.parameters)
-            for slug, own in {Slug(""): self._tools, **self._methods}.items()
-            for name, tool in own.items()
-        }
+        self._arguments: dict[tuple[Slug, str], Arguments] = {}
+        for slug, own in {Slug(""): self._tools, **self._methods}.items():
+            for name, tool in own.items():
+                self._arguments[slug, name] = Arguments(name, tool.parameters)
         self._source = source
         self._more: dict[str, Tool] = {}
         """The tools of the source."""
@@ -113,17 +113,21 @@ class ToolRegistry:
 
         None gives those that it may use in any phase.
         """
-        known = agent if isinstance(agent, Agent) else self._find_agent(agent)
-        if known is None:
-            return ()
+        if not isinstance(agent, Agent):
+            configured = self._find_agent(agent)
+            if configured is None:
+                return ()
+            agent = configured
         self._refresh()
-        as_configured, specs = self._specs.get((known.slug, phase), (None, ()))
-        if as_configured is not known:
-            tools = {**self._tools, **self._methods.get(known.slug, {}), **self._more}
-            named = {ASK.name: ASK_SPEC, COMPLETE.name: COMPLETE_SPEC} | {name: one.spec for name, one in tools.items()}
-            named[FIND_TOOLS] = spec_naming(self._find, self._hidden_specs(known))
-            specs = tuple(named[name] for name in self._permitted(known, phase))
-            self._specs[known.slug, phase] = known, specs
+
+        as_configured, specs = self._specs.get((agent.slug, phase), (None, ()))
+        if as_configured is not agent:
+            tools = {**self._tools, **self._methods.get(agent.slug, {}), **self._more}
+            named = {ASK.name: ASK_SPEC, COMPLETE.name: COMPLETE_SPEC}
+            named |= {name: tool.spec for name, tool in tools.items()}
+            named[FIND_TOOLS] = spec_naming(self._find, self._hidden_specs(agent))
+            specs = tuple(named[name] for name in self._permitted(agent, phase))
+            self._specs[agent.slug, phase] = agent, specs
         return specs
 
     async def call(self, name: str, arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
@@ -148,7 +152,7 @@ class ToolRegistry:
         if FIND_TOOLS in rules and not self._hidden_specs(agent):
             del rules[FIND_TOOLS]
         phases = Phase if phase is None else (phase,)
-        return tuple(name for name, rule in rules.items() if any(may_use(rule, one, agent) for one in phases))
+        return tuple(name for name, rule in rules.items() if any(may_use(rule, each, agent) for each in phases))
 
     def _tool(self, name: str, agent: Slug) -> Tool | None:
         """The tool that an agent calls by a name; None for a word, and where there is none."""
@@ -227,25 +231,28 @@ class ToolRegistry:
             fault = f"{name} is carried out by the daemon itself and cannot be called like a tool."
         if fault is not None or tool is None:
             return ToolResult(ok=False, content=fault or "")
-        given: Any = arguments  # what a model sent may be anything
+
+        sent: Any = arguments  # what a model sent may be anything
         has_begun = False
 
         def call() -> Coroutine[Any, Any, ToolResult]:
             nonlocal has_begun
             has_begun = True
-            return self._bounded(tool, given, context)
+            return self._bounded(tool, sent, context)
 
         try:
-            given = dict(given) if isinstance(given, Mapping) else given
-            if isinstance(given, dict):
-                fault = tool.rule.refusal(given, context.phase)
+            if isinstance(sent, Mapping):
+                sent = dict(sent)
+                fault = tool.rule.refusal(sent, context.phase)
                 if fault:
                     return ToolResult(ok=False, content=fault)
             own = name in self._methods.get(context.agent, {})
-            fault = self._arguments[context.agent if own else Slug(""), name].fault(given)
+            fault = self._arguments[context.agent if own else Slug(""), name].fault(sent)
             if fault is not None:
                 return ToolResult(ok=False, content=fault)
-            return await (call() if self._transactions is None else self._transactions.run(tool, context, call))
+            if self._transactions is None:
+                return await call()
+            return await self._transactions.run(tool, context, call)
         except Exception as error:  # noqa: BLE001 - a broken tool must not end a run
             self._log_failure(name, error, context)
             words = words_of(error)[:ERROR_CHARACTERS]
@@ -253,12 +260,12 @@ class ToolRegistry:
             failed = "failed; it may have done a part, so check before repeating" if has_begun else "was not called"
             return ToolResult(ok=False, content=f"{name} {failed}. The error: {cause}")
 
-    async def _bounded(self, tool: Tool, given: Any, context: ExecutionContext) -> ToolResult:
+    async def _bounded(self, tool: Tool, sent: Any, context: ExecutionContext) -> ToolResult:
         cap = tool.time_cap or self._time_cap
         deadline = asyncio.timeout(cap)
         try:
             async with deadline:
-                return await tool.body(given, context)
+                return await tool.body(sent, context)
         except Refusal as refusal:
             return ToolResult(ok=False, content=str(refusal))
         except TimeoutError:

@@ -1,15 +1,15 @@
 """What changes while a page is open, as Server-Sent Events whose ids are the seqs of the journal.
 
-One task follows the journal of a conversation for all tabs that show it, by looking at the size of its newest file. A
-browser that was away sends the last id it has seen, and gets what came after it. A tab that does not read is let go
-once its queue is full: it connects again, and loses nothing either.
+One task follows the journal of a conversation for all tabs that show it, by looking at the size of its newest file, and
+the newest entries are kept once for all of them. A browser that was away sends the last id it has seen, and gets what
+came after it. A tab that reads too slowly loads its page again.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from tenex.core.errors import StoreError, TenexError
@@ -29,10 +29,8 @@ DAEMON: Final = 5.0
 """Seconds between two looks whether the daemon is there."""
 PING: Final = 15.0
 """Seconds without an event after which a comment is sent: a proxy closes what is silent."""
-QUEUE: Final = 200
-"""Events that wait for one tab."""
 KEPT: Final = 300
-"""Entries of a conversation that are kept for tabs that connect again; a tab that missed more loads its page again."""
+"""Entries of a conversation that are kept for its tabs; a tab that missed more loads its page again."""
 STREAMS: Final = 200
 """Open at a time, of all browsers."""
 
@@ -49,54 +47,121 @@ def event(name: str, data: str = "", number: int | None = None) -> bytes:
     return f"{head}event: {name}\n{lines}\n".encode("utf-8", "replace")
 
 
-class Subscriber:
-    """A tab: what it has not read yet."""
+class _Followed:
+    """A conversation that some tab shows: its newest entries, each made into an event once for all tabs."""
 
-    def __init__(self) -> None:
-        self._queue: asyncio.Queue[bytes] = asyncio.Queue(QUEUE)
+    def __init__(self, story: Story, entries: Iterable[Entry], first: int, make: Callable[[Entry], bytes]) -> None:
+        self.story = story
+        self.tabs: set[Subscriber] = set()
+        self.since = first if first > 1 else 0
+        """Entries of every record after this one are kept."""
+        self.last = 0
+        """The newest record."""
+        self.head = b""
+        """The event of where the conversation is after it."""
+        self._make = make
+        self._entries: deque[Entry] = deque()
+        self._events: deque[bytes] = deque()
+        """Those of the entries in the same places; empty until a tab needs it."""
+        self._dropped = 0
+        """Entries before those that are kept."""
+        self.add(entries)
+
+    @property
+    def end(self) -> int:
+        """The place after the newest entry, counted from the first that was ever kept."""
+        return self._dropped + len(self._entries)
+
+    def add(self, entries: Iterable[Entry]) -> None:
+        """Keep new entries instead of the oldest."""
+        for entry in entries:
+            self._entries.append(entry)
+            self._events.append(b"")
+            if len(self._entries) > KEPT:
+                self.since = self._entries.popleft().seq
+                self._events.popleft()
+                self._dropped += 1
+
+    def place_after(self, seq: int) -> int:
+        """Where the entries after a record begin; -1 where they are no longer all kept."""
+        if seq < self.since:
+            return -1
+        before = sum(entry.seq <= seq for entry in self._entries)
+        return self._dropped + before
+
+    def event_at(self, place: int) -> bytes | None:
+        """The event of the entry there; None where it is no longer kept."""
+        index = place - self._dropped
+        if index < 0:
+            return None
+        if not self._events[index]:
+            self._events[index] = self._make(self._entries[index])
+        return self._events[index]
+
+
+class Subscriber:
+    """A tab: how far it has read its conversation, and the newest of each other event that it has not read.
+
+    It has no queue. However slowly a tab reads, it holds one event of a kind; where it has missed entries that are no
+    longer kept, it loads its page again.
+    """
+
+    def __init__(self, followed: _Followed | None = None, after: int = 0) -> None:
+        self._followed = followed
+        self._place = 0 if followed is None else followed.place_after(after)
+        self._seen = after
+        self._others: dict[str, bytes] = {}
+        self._has_news = asyncio.Event()
         self._is_over = False
 
-    def send(self, *events: bytes) -> None:
-        """Queue events; where the queue is full the stream ends after what is in it."""
-        for item in events:
-            if not self._is_over:
-                try:
-                    self._queue.put_nowait(item)
-                except asyncio.QueueFull:
-                    self._is_over = True
+    def send(self, name: str, data: str = "") -> None:
+        """Send an event instead of one of that name that was not read yet."""
+        self._others[name] = event(name, data)
+        self.wake()
+
+    def wake(self) -> None:
+        """Have it look for what is new in its conversation."""
+        self._has_news.set()
 
     def close(self) -> None:
-        """End the stream after what is queued."""
+        """End the stream."""
         self._is_over = True
-        with suppress(asyncio.QueueFull):
-            self._queue.put_nowait(b"")
+        self.wake()
 
     async def events(self) -> AsyncIterator[bytes]:
         """What is to be written, until the stream is over."""
         yield b"retry: 1000\n\n"
-        while not (self._is_over and self._queue.empty()):
-            try:
-                async with asyncio.timeout(PING):
-                    item = await self._queue.get()
-            except TimeoutError:
-                item = b": here\n\n"
+        while not self._is_over:
+            item = self._next()
             if item:
                 yield item
+                # a write that need not wait gives the loop no time to notice that the other side is gone
+                await asyncio.sleep(0)
+                continue
+            self._has_news.clear()
+            try:
+                async with asyncio.timeout(PING):
+                    await self._has_news.wait()
+            except TimeoutError:
+                yield b": here\n\n"
 
-
-@dataclass(slots=True)
-class _Followed:
-    """A conversation that some tab shows."""
-
-    task: asyncio.Task[None]
-    tabs: set[Subscriber]
-    entries: deque[Entry]
-    since: int
-    """Entries of every record after this one are kept."""
-    last: int
-    """The newest record."""
-    head: bytes
-    """The event of where the conversation is after it."""
+    def _next(self) -> bytes:
+        """The next event; empty where all is read."""
+        followed = self._followed
+        if followed is not None and self._place < followed.end:
+            item = followed.event_at(self._place)
+            if item is None:
+                self._place = followed.end
+                self._seen = followed.last
+                return event("reload")
+            self._place += 1
+            return item
+        if followed is not None and self._seen < followed.last:
+            self._seen = followed.last
+            return followed.head
+        if self._others:
+            return self._others.pop(next(iter(self._others)))
+        return b""
 
 
 class Streams:
@@ -107,6 +172,9 @@ class Streams:
         self._fragment = fragment
         self._head = head
         self._followed: dict[ConversationId, _Followed] = {}
+        self._followers: dict[ConversationId, asyncio.Task[None]] = {}
+        self._reading = asyncio.Lock()
+        """Held while a conversation is read: tabs that open together wait for what the first has read."""
         self._lists: set[Subscriber] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._watch: asyncio.Task[None] | None = None
@@ -140,24 +208,19 @@ class Streams:
         finally:
             self._lists.discard(tab)
 
-    async def of_conversation(self, name: ConversationId, after: int) -> AsyncIterator[bytes]:
+    async def of_conversation(self, name: ConversationId, after: int) -> AsyncGenerator[bytes, None]:
         """`entry` for each thing that happens after that record, `head` with where it is then.
 
         `reload` where the tab has missed more than is kept.
         """
-        tab = Subscriber()
-        followed = self._followed.get(name)
-        if followed is None:
-            try:
-                followed = await self._follow(name)
-            except (TenexError, OSError, ValueError, LookupError) as fault:
-                yield event("fault", str(fault))
-                return
+        try:
+            async with self._reading:
+                followed = self._followed.get(name) or await self._follow(name)
+        except (TenexError, OSError, ValueError, LookupError) as fault:
+            yield event("fault", str(fault))
+            return
+        tab = Subscriber(followed, after)
         followed.tabs.add(tab)
-        if after < followed.since:
-            tab.send(event("reload"))
-        elif after < followed.last:
-            tab.send(*(self._entry(name, entry) for entry in followed.entries if entry.seq > after), followed.head)
         self._begin_watch(tab)
         try:
             async for item in tab.events():
@@ -165,8 +228,8 @@ class Streams:
         finally:
             followed.tabs.discard(tab)
             if not followed.tabs and self._followed.get(name) is followed:
-                followed.task.cancel()
                 del self._followed[name]
+                self._followers.pop(name).cancel()
 
     def _start(self, coroutine: Any, name: str) -> asyncio.Task[None]:
         task = asyncio.create_task(coroutine, name=name)
@@ -179,27 +242,18 @@ class Streams:
     async def _follow(self, name: ConversationId) -> _Followed:
         records = await self._source.records(name, NEWEST)
         story, entries = await asyncio.to_thread(_story_of, name, records)
-        followed = self._followed.get(name)  # another tab may have been quicker
-        if followed is not None:
-            return followed
-        first = records[0].seq if records else 0
-        kept = deque(entries, KEPT)
-        is_all = len(kept) == len(entries)
-        since = kept[0].seq if not is_all else first if first > 1 else 0
-        last = story.state.next_seq - 1
-        tail = self._source.folder.tail(name, last)
-        task = self._start(self._run(name, story, tail), "story")
-        head = event("head", self._head(story), last)
-        followed = _Followed(task=task, tabs=set(), entries=kept, since=since, last=last, head=head)
+        followed = _Followed(story, entries, records[0].seq if records else 0, partial(self._entry, name))
+        followed.last = story.state.next_seq - 1
+        followed.head = event("head", self._head(story), followed.last)
+        tail = self._source.folder.tail(name, followed.last)
         self._followed[name] = followed
+        self._followers[name] = self._start(self._run(followed, tail), "story")
         return followed
 
-    async def _run(self, name: ConversationId, story: Story, tail: Tail) -> None:
+    async def _run(self, followed: _Followed, tail: Tail) -> None:
+        story = followed.story
         while True:
             await asyncio.sleep(LOOK)
-            followed = self._followed.get(name)
-            if followed is None:
-                return
             try:
                 records = await tail.read()
                 entries = [entry for record in records for entry in story.take(record)]
@@ -207,20 +261,15 @@ class Streams:
                 continue
             except (StoreError, OSError, ValueError, LookupError) as fault:
                 for tab in followed.tabs:
-                    tab.send(event("fault", str(fault)))
+                    tab.send("fault", str(fault))
                 continue
             if not records:
                 continue
-            for entry in entries:
-                if len(followed.entries) == KEPT:
-                    followed.since = followed.entries[0].seq
-                followed.entries.append(entry)
-            news = [self._entry(name, entry) for entry in entries]
+            followed.add(entries)
             followed.last = records[-1].seq
             followed.head = event("head", self._head(story), followed.last)
-            news.append(followed.head)
-            for tab in list(followed.tabs):
-                tab.send(*news)
+            for tab in followed.tabs:
+                tab.wake()
 
     def _entry(self, name: ConversationId, entry: Entry) -> bytes:
         return event("entry", self._fragment(name, entry), entry.seq)
@@ -229,7 +278,7 @@ class Streams:
 
     def _begin_watch(self, tab: Subscriber) -> None:
         if self._daemon:
-            tab.send(event("daemon", self._daemon))
+            tab.send("daemon", self._daemon)
         if self._watch is None or self._watch.done():
             self._watch = self._start(self._watch_all(), "conversations")
 
@@ -243,7 +292,7 @@ class Streams:
                 with suppress(TenexError, OSError):
                     now = await self._source.folder.lengths()
                     if before is not None and now != before:
-                        _send(self._lists, event("changed"))
+                        _send(self._lists, "changed")
                     before = now
             if loop.time() >= next_look:
                 next_look = loop.time() + DAEMON
@@ -254,12 +303,12 @@ class Streams:
     def _report_daemon(self, state: str) -> None:
         if state != self._daemon:
             self._daemon = state
-            _send(self._all(), event("daemon", state))
+            _send(self._all(), "daemon", state)
 
 
-def _send(tabs: Iterable[Subscriber], item: bytes) -> None:
-    for tab in list(tabs):
-        tab.send(item)
+def _send(tabs: Iterable[Subscriber], name: str, data: str = "") -> None:
+    for tab in tabs:
+        tab.send(name, data)
 
 
 def _story_of(name: ConversationId, records: list[Record]) -> tuple[Story, list[Entry]]:

@@ -5,6 +5,7 @@ import os
 import secrets
 import signal
 import socket
+import sys
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager, suppress
 from pathlib import Path
@@ -40,6 +41,8 @@ OWN_NAMES: Final = LOOPBACK_NAMES
 """Names of this machine that no page of another can claim."""
 GRACE: Final = 2
 """Seconds in which requests may end when the server stops."""
+STALLED: Final = 60
+"""Seconds after which the connection of a tab that reads nothing is ended: it holds what the system could not send."""
 
 
 class _Server(uvicorn.Server):
@@ -183,6 +186,8 @@ def at_port(port: int) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     # connections inherit it; without it the end of each answer waits 40 ms for the other side
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if sys.platform == "linux":
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, STALLED * 1000)
     try:
         listening.bind((LOOPBACK, port))
     except OSError as fault:

@@ -107,6 +107,8 @@ class Source:
     _files_before: OrderedDict[tuple[ConversationId, int], list[Record]] = field(default_factory=OrderedDict)
     """By the record with which each ends."""
     _adding: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while a story is read: pages that are asked for together wait for what the first has read."""
 
     # ---- conversations ------------------------------------------------------------------------------------------
 
@@ -157,10 +159,11 @@ class Source:
         """
         if not before and not around:
             return (await self._end(name)).part
-        records = await self.folder.read_file(name, around or before - 1)
         newest = await self.state(name)
-        is_newest_file = bool(records) and records[-1].seq == newest.next_seq - 1
-        part, _ = await self._part(name, records, before, around, is_newest_file)
+        async with self._reading:
+            records = await self.folder.read_file(name, around or before - 1)
+            is_newest_file = bool(records) and records[-1].seq >= newest.next_seq - 1
+            part, _ = await self._part(name, records, before, around, is_newest_file)
         return part
 
     async def _end(self, name: ConversationId) -> End:
@@ -168,19 +171,29 @@ class Source:
         length = await self.folder.size(name)
         end = self._ends.get(name)
         if end is None or end.length != length:
-            records = await self.folder.read_file(name, NEWEST)
-            part, records = await self._part(name, records, 0, 0, True)
-            asks = asks_of(part.state, records)
-            if isinstance(records[0], SnapshotRecord) and _lacks_message(asks, records):
-                records = await self._with_file_before(name, records)
-                asks = asks_of(part.state, records)
-            replied = replied_by(part.state, newest_message(records))
-            self._asks[name] = Asks(length=length, asks=asks, replied=replied)
-            end = self._ends[name] = End(length=length, part=part, asks=self._asks[name])
-            for cache, most in ((self._ends, ENDS), (self._asks, ASKS)):
-                if len(cache) > most:
-                    cache.popitem(last=False)
+            async with self._reading:
+                end = await self._read_end(name)
         self._ends.move_to_end(name)
+        return end
+
+    async def _read_end(self, name: ConversationId) -> End:
+        """The end of a conversation as it is now; what another page has just read is taken."""
+        length = await self.folder.size(name)
+        end = self._ends.get(name)
+        if end is not None and end.length == length:
+            return end
+        records = await self.folder.read_file(name, NEWEST)
+        part, records = await self._part(name, records, 0, 0, True)
+        asks = asks_of(part.state, records)
+        if isinstance(records[0], SnapshotRecord) and _lacks_message(asks, records):
+            records = await self._with_file_before(name, records)
+            asks = asks_of(part.state, records)
+        replied = replied_by(part.state, newest_message(records))
+        self._asks[name] = Asks(length=length, asks=asks, replied=replied)
+        end = self._ends[name] = End(length=length, part=part, asks=self._asks[name])
+        for cache, most in ((self._ends, ENDS), (self._asks, ASKS)):
+            if len(cache) > most:
+                cache.popitem(last=False)
         return end
 
     async def _part(

@@ -150,3 +150,30 @@ async def test_limits_of_cost_are_shown_and_changed(terminal: Terminal, tmp_path
     await terminal.shows("Changed in", "ended 0")
     limits = load(None, data, env={}).limits
     assert (limits.cost_per_cycle_usd, limits.cost_per_conversation_usd, limits.cost_per_day_usd) == (2.5, 100, 0)
+
+
+@needs_tmux
+async def test_the_first_run_asks_once_about_the_limits_of_a_model_that_costs_money(
+    terminal: Terminal, tmp_path: Path
+) -> None:
+    key = tmp_path / "key"
+    key.write_text("sk-of-a-test")
+    paid = ["--model openai:gpt-5-mini --no-check --commit never --api-key-file", str(key), "--owner", ALICE.npub]
+    changed, kept = tmp_path / "changed", tmp_path / "kept"
+    question = "Limits: $20 a cycle, $100 a conversation and $300 a day; (c)hange them, or (k)eep them [k]:"
+    async with FaultRelay() as relay:
+        words = [*paid, "--relay", relay.url]
+        terminal.start(*init_command(changed), *words, ";", *init_command(kept), *words)
+        await terminal.until(lambda screen: question in " ".join(screen.split()))
+        await answer(terminal, ("x", "eep them [k]:"), ("c", "Dollars a cycle [20]:"), ("2.5", "a conversation [100]:"))
+        await answer(terminal, ("", "Dollars a day [300]:"), ("0", "at $2.5 a cycle, $100 a conversation"))
+        await terminal.until(lambda screen: screen.rstrip().endswith("eep them [k]:"))
+        terminal.type("")
+        await terminal.shows("ended 0")
+    limits = load(None, changed, env={}).limits
+    assert (limits.cost_per_cycle_usd, limits.cost_per_conversation_usd, limits.cost_per_day_usd) == (2.5, 100, 0)
+    assert tomllib.loads((changed / "tenex.toml").read_text())["limits"] == {
+        "cost_per_cycle_usd": 2.5,
+        "cost_per_day_usd": 0,
+    }
+    assert "limits" not in tomllib.loads((kept / "tenex.toml").read_text())

@@ -42,7 +42,7 @@ OURS = {
         "cli.shared.options",
         "cli.shared.output",
     ),
-    *("cli.shared.register", "core", "core.errors", "core.ids", "core.messages", "core.text"),
+    *("cli.shared.register", "core", "core.errors", "core.ids", "core.messages", "core.text", "core.text.foreign"),
     *(name for one in FEATURES for name in (f"features.{one.name}", f"features.{one.name}.feature")),
 }
 

@@ -266,7 +266,7 @@ async def test_a_person_is_asked_for_npub_and_relays_and_a_key_is_not_shown(term
         ("npub1mistyped", "That did not work: this npub is mistyped"),
         (mine.npub, "Relays [ws://127.0.0.1:7447]:"),
         (mine.nsec, "looks like a secret key"),
-        ("relay.example.com", "must be the address of a relay"),
+        ("http://relay.example.com", "must be the address of a relay"),
     )
     screen = terminal.screen()
     relays = "ws://127.0.0.1:7448, ws://localhost:7449 ws://127.0.0.1:7448"

@@ -26,7 +26,7 @@ from tenex.core.messages import (
 )
 from tenex.core.phases import Phase
 from tenex.llm.scripted import OfflineModel
-from tenex.llm.scripted.worker import answer_work
+from tenex.llm.scripted.worker import _PHASES, answer_work
 from tenex.prompting.agents import read_agent
 from tenex.tools.ask_complete import COMPLETE_SPEC
 from tests.fakes.agent_phases import program, with_program
@@ -62,6 +62,11 @@ async def test_equal_requests_get_equal_answers_free_of_charge(phase: Phase) -> 
     step = await one.step(request)
     assert step == await OfflineModel().step(request) == await one.step(request)
     assert (step.model, step.usage) == ("offline", Usage(cost_usd=0.0))
+
+
+def test_the_offline_model_has_work_for_every_phase() -> None:
+    """A phase that it does not know is a talk to it, which makes nothing and reports no fault."""
+    assert sorted(_PHASES) == sorted(Phase)
 
 
 async def test_streamed_text_grows_to_the_whole_answer_at_the_pace_and_a_decision_is_not_streamed() -> None:

@@ -224,6 +224,8 @@ class FollowedPlay(Scenario):
         super().__init__(*args, **keywords)
         self.follower, self.followed = new_conversation(ID), 0
         self.earned = Earned()
+        self.answered_by_notice: set[str] = set()
+        """Texts to which a notice was the answer, because the only agent was not there."""
         self.requests: dict[int, r.MessageRecorded] = {}
         """What people wrote that no turn could work on so far, that was no answer, and that no one has stopped."""
         self.without_open_work = 0
@@ -598,10 +600,12 @@ class ConversationMachine(RuleBasedStateMachine):
             assert not pending
         is_gone = self.only_agent and self.only_agent not in self.scenario.policy.routable
         if self.scenario.conversation.cycle.waiting_for == "user" and is_gone:
-            self.scenario.requests.clear()  # they were answered by the notice, and stay so when the agent comes back
+            self.scenario.requests.clear()
+            self.scenario.answered_by_notice.update(pending)  # and they stay so when the agent comes back
         elif self.scenario.conversation.cycle.waiting_for == "user":
             # a yes that does not count is answered with the reason
-            assert not [text for text in (*left, *pending) if not is_clear_yes(text)]
+            unanswered = {*left, *pending} - self.scenario.answered_by_notice
+            assert not [text for text in unanswered if not is_clear_yes(text)]
 
     @invariant()
     def plans_are_approved_by_who_may(self) -> None:

@@ -28,12 +28,17 @@ def test_the_contracts_are_kept() -> None:
     assert f"Contracts: {len(PROJECT['tool']['importlinter']['contracts'])} kept, 0 broken." in done.stdout
 
 
-def test_the_contract_of_kinds_names_every_kind() -> None:
+def test_the_contracts_of_kinds_name_every_kind() -> None:
     contracts = PROJECT["tool"]["importlinter"]["contracts"]
     independent = [contract["modules"] for contract in contracts if contract["type"] == "independence"]
     (kinds,) = [modules for modules in independent if "tenex.workflows.phases" in modules]
     folders = {path.parent.name for path in named(".py", "tenex", "workflows") if path.name == "kind.py"}
-    assert set(kinds) == {f"tenex.workflows.{folder}" for folder in folders}
+    modules = {f"tenex.workflows.{folder}" for folder in folders}
+    assert set(kinds) == modules
+
+    sources = ["tenex.workflows.kit"]
+    (forbidden,) = [each["forbidden_modules"] for each in contracts if each.get("source_modules") == sources]
+    assert modules - set(forbidden) == set(), "what kinds share may import none of them"
 
 
 def test_every_module_of_the_core_is_in_one_of_its_layers() -> None:

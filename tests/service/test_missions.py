@@ -13,7 +13,7 @@ import pytest
 from tenex.core import records as r
 from tenex.core.conversation import Conversation
 from tenex.workflows.agents.definition import blueprint
-from tenex.workflows.agents.loading import find_agents
+from tenex.workflows.agents.loading import agents_of
 from tenex.workflows.missions import records as m
 from tenex.workflows.missions.state import Mission, mission_of
 from tests.fakes.modelprotocol import Answer, Json
@@ -306,8 +306,9 @@ async def test_a_mission_whose_key_is_refused_is_held_and_goes_on_once_the_right
 
 
 def test_the_agent_of_the_documents_is_read_with_its_tools(tmp_path: Path) -> None:
-    (tmp_path / "triage.py").write_text(example("Sorts tickets"))
+    path = tmp_path / "triage.py"
+    path.write_text(example("Sorts tickets"))
     faults: list[str] = []
-    (found,) = find_agents(tmp_path, faults, code_refusal="")
+    (triage,) = agents_of(path, faults, code_refusal="")
     assert not faults
-    assert set(blueprint(type(found.agent)).methods) == {"classify", "dispatch", "close"}
+    assert set(blueprint(type(triage.agent)).methods) == {"classify", "dispatch", "close"}

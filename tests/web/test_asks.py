@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from tenex.web.asks import asks_of
 from tests.kits.call_approvals import asked
 
@@ -16,6 +18,7 @@ def test_a_call_that_waits_for_a_permission_is_listed_with_the_message_that_asks
     assert not [left for left in asks_of(scenario.conversation, scenario.records()) if left.kind == "approval"]
 
 
+@pytest.mark.altered  # the address is put into the state
 def test_in_direct_messages_a_page_shows_what_is_asked_and_answers_nothing() -> None:
     scenario = asked()
     state = scenario.conversation

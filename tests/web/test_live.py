@@ -1,19 +1,60 @@
 """What changes while a page is open reaches it, in order and once, also after the connection was lost."""
 
 import asyncio
+import socket
+import struct
+import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tenex.core.ids import ConversationId
+from tenex.core.records import Record
 from tenex.nostr.embedded import embedded_relay
-from tenex.web import live
+from tenex.web import live, rendering, server, site
+from tenex.web.story import Entry
 from tests.cli.journals import ONE, TWO, Decisions
 from tests.kits.live_pages import opened, split
 from tests.service.kit import Folder, daemon
 from tests.service.person import until
 
 from .kit import Page, Served, append, served
+
+TABS = 50
+
+
+async def raw_tab(pages: Served, path: str, buffer: int = 0) -> socket.socket:
+    """The socket of a tab that has asked for its stream and has read nothing; `buffer` is what it can take unread."""
+    tab = socket.socket()
+    tab.setblocking(False)
+    if buffer:
+        tab.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+    host = pages.url.removeprefix("http://")
+    name, _, port = host.partition(":")
+    cookies = "; ".join(f"{key}={value}" for key, value in pages.client.cookies.items())
+    request = f"GET {pages.site.base}{path} HTTP/1.1\r\nhost: {host}\r\ncookie: {cookies}\r\n\r\n"
+    loop = asyncio.get_running_loop()
+    await loop.sock_connect(tab, (name, int(port)))
+    await loop.sock_sendall(tab, request.encode())
+    return tab
+
+
+async def until_text(tab: socket.socket, words: bytes) -> bytes:
+    """What the tab reads until these words."""
+    text = b""
+    async with asyncio.timeout(60):
+        while words not in text:
+            text += await asyncio.get_running_loop().sock_recv(tab, 1 << 16)
+    return text
+
+
+def reset(tab: socket.socket) -> None:
+    """Close it as a browser that was killed does: the other side is told that the connection was reset."""
+    if tab.fileno() >= 0:
+        tab.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        tab.close()
 
 
 @pytest.fixture
@@ -93,13 +134,82 @@ async def test_the_stream_of_a_conversation_that_is_not_there_says_so(pages: Ser
     assert answer.status_code == 404
 
 
-async def test_a_tab_that_reads_nothing_is_let_go() -> None:
-    tab = live.Subscriber()
-    for number in range(live.QUEUE + 50):
-        tab.send(live.event("entry", str(number), number))
-    got = [item async for item in tab.events()]
-    assert len(got) == live.QUEUE + 1
-    assert b"id: 0\n" in got[1]
+async def test_a_tab_that_reads_too_slowly_loads_again(
+    pages: Served, before_and_after: tuple[Decisions, Decisions], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "KEPT", 8)
+    monkeypatch.setattr(live, "LOOK", 0.02)
+    before, after = before_and_after
+    last = before[-1][-1].seq
+    slow = pages.site.streams.of_conversation(TWO, last)
+    while b"event: daemon" not in await anext(slow):
+        pass
+    async with opened(pages, f"/c/{TWO}/events?after={last}") as quick:
+        for decision in after[:6]:
+            await append(pages.data, TWO, decision)
+            await quick.until_seq(decision[-1].seq)
+    assert len(quick.ids()) > live.KEPT
+    assert await anext(slow) == live.event("reload")
+    await slow.aclose()
+
+
+async def test_tabs_that_open_together_share_what_is_read_and_made(
+    pages: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[ConversationId] = []
+    made: list[int] = []
+    folder = pages.site.source.folder
+    read_file = folder.read_file
+
+    async def count_reads(name: ConversationId, holding: int) -> list[Record]:
+        reads.append(name)
+        return await read_file(name, holding)
+
+    def count_entries(entry: Entry, values: Mapping[str, Any]) -> str:
+        made.append(entry.seq)
+        return rendering.entry_html(entry, values)
+
+    monkeypatch.setattr(folder, "read_file", count_reads)
+    monkeypatch.setattr(site, "entry_html", count_entries)
+    await asyncio.gather(*(pages.get(f"/c/{ONE}") for _ in range(TABS)))
+    assert len(reads) == 1
+    reads.clear()
+    tabs = [await raw_tab(pages, f"/c/{ONE}/events?after=1") for _ in range(TABS)]
+    texts = await asyncio.gather(*(until_text(tab, b"event: head") for tab in tabs))
+    for tab in tabs:
+        tab.close()
+    assert len(reads) == 1
+    assert len(made) > TABS
+    assert all(text.count(b"event: entry") == len(made) for text in texts)
+
+
+async def test_a_tab_that_is_closed_while_it_is_written_to_ends_its_stream_and_is_not_logged(
+    pages: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The event loop logs each write to a connection that it has lost, from the fifth on."""
+    tab: socket.socket
+
+    def reset_first(entry: Entry, values: Mapping[str, Any]) -> str:
+        reset(tab)
+        return rendering.entry_html(entry, values)
+
+    monkeypatch.setattr(live, "STREAMS", 1)
+    monkeypatch.setattr(site, "entry_html", reset_first)
+    tab = await raw_tab(pages, f"/c/{ONE}/events?after=1")
+    await until(lambda: tab.fileno() < 0)
+    await until(lambda: not pages.site.streams.is_full)
+    assert not [record.getMessage() for record in caplog.records if record.name == "asyncio"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends connections that nobody reads")
+async def test_a_tab_that_reads_nothing_is_let_go(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "STREAMS", 1)
+    monkeypatch.setattr(server, "STALLED", 1)
+    async with served(data) as pages:
+        tab = await raw_tab(pages, f"/c/{ONE}/events?after=1", buffer=2_048)
+        await until(lambda: pages.site.streams.is_full)
+        await until(lambda: not pages.site.streams.is_full)
+        reset(tab)
 
 
 async def test_more_streams_than_are_served_are_refused(pages: Served, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ from tenex.workflows.agents import BaseAgent, State, tool
 from tenex.workflows.agents.definition import program
 from tenex.workflows.missions.config import with_missions
 from tenex.workflows.missions.definitions import MissionWorkflow
-from tenex.workflows.missions.state import refused_of
+from tenex.workflows.missions.state import MissionPart
 from tenex.workflows.speakers import (
     Always,
     AnyOf,
@@ -195,7 +195,9 @@ def test_a_beginning_that_fails_or_does_not_return_refuses_the_message(begin: An
     one.handle(evaluate())
     reason = f"its `begin` failed with {kind}. The author of its code has to fix that."
     assert any(reason in text for text in one.sent_texts())
-    assert refused_of(one.conversation) == "endless"
+    part = one.conversation.kinds["missions"]
+    assert isinstance(part, MissionPart)
+    assert part.refused == "endless"
 
 
 def begun_by(begin: Any) -> tuple[Scenario, Callable[[], Evaluated]]:

@@ -264,6 +264,14 @@ def request_cost(chosen: Chosen) -> str:
     return f"it COSTS MONEY, about ${whole:.2f} a request" if whole else "it is free"
 
 
+def has_price(chosen: Chosen) -> bool:
+    """Whether its tokens have a price that is known here; without one no cost is counted, and no limit of it acts."""
+    from tenex.llm.pricing import price_of
+
+    price = price_of(chosen.config(), chosen.name)
+    return price is not None and _of_request(price) > 0
+
+
 def _of_request(price: Price) -> float:
     return CALLS * (READ * price.input + WRITTEN * price.output) / 1e6
 

@@ -13,7 +13,7 @@ from tenex.settings import Commits, Settings, load
 
 from . import output
 from .own_keys import OWNER
-from .provider import Chosen
+from .provider import Chosen, has_price
 from .public_keys import read_public_key
 from .questions import prompt
 
@@ -161,6 +161,21 @@ def limits_text(settings: Settings) -> str:
     amounts = {what: getattr(settings.limits, name) for name, what in LIMITS.items()}
     parts = [f"${amount:g} {what}" if amount else f"no limit {what}" for what, amount in amounts.items()]
     return f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def ask_first_limits(chosen: Chosen | None) -> dict[str, float]:
+    """Those of `LIMITS` that are to differ from the defaults, in dollars; nothing is asked where no cost is counted."""
+    if chosen is None or not has_price(chosen):
+        return {}
+
+    defaults = Settings()
+    question = f"Limits: {limits_text(defaults)}; (c)hange them, or (k)eep them"
+    while True:
+        match prompt(question, "k", instead="Type c or k.")[:1].lower():
+            case "c":
+                return ask_limits(defaults)
+            case "k":
+                return {}
 
 
 def ask_limits(settings: Settings) -> dict[str, float]:

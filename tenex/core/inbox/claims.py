@@ -258,6 +258,7 @@ def _give_to_kind(transaction: Transaction, reading: Reading) -> bool:
         kind.begin_cycle(transaction, f"{signal.name} wrote again", person(signal.name, signal.message.author))
     if called and not is_begun:
         kind = next(kind for kind in all_kinds() if kind.begins(transaction.policy, called))
+
     kind.on_message(transaction, signal, called)
     _report_machines(transaction, signal)
     _report_pictures(transaction, signal)
@@ -312,9 +313,9 @@ def _report_pictures(transaction: Transaction, signal: MessageReceived) -> None:
     if signal.role is Role.GUEST or not transaction.policy.sees_pictures:
         if not transaction.state.identity.pictures_unseen:
             transaction.add(r.PicturesUnseen)
-            whose = (
-                "Pictures of guests" if transaction.policy.sees_pictures else "No model here is set to see, so pictures"
-            )
+            whose = "No model here is set to see, so pictures"
+            if transaction.policy.sees_pictures:
+                whose = "Pictures of guests"
             notify(transaction, f"{whose} are not looked at: agents are shown their addresses alone.", notifies=())
     elif signal.not_loaded:
         what = f"{len(signal.not_loaded)} of {count(len(addresses), 'picture')}"
@@ -342,6 +343,7 @@ def _withdraw_message(transaction: Transaction, signal: MessageDeleted) -> bool:
     was_read = is_begun or deleted.is_settled or deleted.seq <= max(state.memory.answered, shown)
     was_title = str(deleted.event_id) == str(state.id) or state.identity.title == title_of(deleted.text)
     transaction.add(r.MessageWithdrawn, message=deleted.seq, was_read=was_read, was_title=was_title)
+
     is_under_way = state.work.turn is not None or state.router.question is not None or is_begun
     is_under_way = is_under_way or has_own_work(state)
     if was_read and is_under_way and state.cycle.status == "active":

@@ -1,6 +1,6 @@
 """What kinds of conversation do with a user's message: record it with its context, take it as an agent's answer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from tenex.core import records as r
 from tenex.core.answers.forms import Form, NoAnswer
@@ -97,35 +97,34 @@ def _context(transaction: Transaction, signal: MessageReceived) -> str:
     message = signal.message
     quoted = {quotation.event_id: quotation for quotation in signal.quotations or ()}
     sentences = [f"It comments on {_quotation(message.about)}"] if message.about else []
+
     answered = _newest_of(state, message.reply_to)
     if answered is not None and answered is not state.memory.recent[-1] and str(message.reply_to) != str(state.id):
         sentences.append(f"It replies to {answered.name}: {_quotation(answered.text)}")
     elif message.reply_to in quoted:
         sentences.append(f"It replies to {_described(quoted[message.reply_to], state.id)}")
+
     root = quoted.get(EventId(state.id))
     if root is not None and root.text and root.event_id != message.reply_to:
         sentences.append(f"The thread begins with {_described(root, state.id)}")
-    others = [note for note in signal.thread if note.text and not _is_shown(note.event_id, quoted)]
+
+    shown = {event for event, quotation in quoted.items() if quotation.text}
+    others = [note for note in signal.thread if note.text and note.event_id not in shown]
     if others:
         notes = "; ".join(f"{note.name}: {_quotation(note.text)}" for note in others)
         sentences.append(f"Before it in the thread, the oldest first: {notes}")
+
     for event in message.quotes[:QUOTES]:
-        known = _newest_of(state, event)
-        if known is not None:
-            sentences.append(f"It quotes {known.name}: {_quotation(known.text)}")
+        cited = _newest_of(state, event)
+        if cited is not None:
+            sentences.append(f"It quotes {cited.name}: {_quotation(cited.text)}")
         elif event in quoted:
             sentences.append(f"It quotes {_described(quoted[event], state.id)}")
         else:
             sentences.append("It quotes a note that is not known here")
-    return with_names(". ".join(sentences), _slugs(transaction))
 
-
-def _is_shown(event: EventId, quoted: Mapping[EventId, Quotation]) -> bool:
-    return event in quoted and bool(quoted[event].text)
-
-
-def _slugs(transaction: Transaction) -> dict[PublicKey, Slug]:
-    return {agent.pubkey: agent.slug for agent in transaction.policy.roster.values()}
+    slugs = {agent.pubkey: agent.slug for agent in transaction.policy.roster.values()}
+    return with_names(". ".join(sentences), slugs)
 
 
 def _event_of(message: Message) -> str:
@@ -178,7 +177,8 @@ def why_disabled(transaction: Transaction, slug: Slug) -> str:
     is_workflow = slug in transaction.policy.disabled
     first, *others = (transaction.policy.disabled if is_workflow else transaction.policy.disabled_agents)[slug]
     more = f" ({len(others)} more.)" if others else ""
-    what, check = ("workflow", "workflows check") if is_workflow else ("agent", "config check")
+    what = "workflow" if is_workflow else "agent"
+    check = "workflows check" if is_workflow else "config check"
     return f"The {what} {slug} is disabled: {first}{more} The operator can see all by `tenex {check}`."
 
 
@@ -195,18 +195,18 @@ def answers_question(transaction: Transaction, wrote: r.MessageRecorded, *, is_p
     answered = state.work.answered_asks.get(wrote.reply_to) if wrote.reply_to else None
     if answered is not None and not is_plain and _corrects(transaction, wrote, *answered):
         return True
-    parked = [
-        (run, call)
-        for run in state.work.runs.values()
-        for call in run.open_calls
-        if call.state is CallState.PARKED and (call.request.tool == ASK or not is_plain)
-    ]
+
+    parked: list[tuple[Run, Call]] = []
+    for run in state.work.runs.values():
+        waiting = [call for call in run.open_calls if call.state is CallState.PARKED]
+        parked += [(run, call) for call in waiting if call.request.tool == ASK or not is_plain]
     if named is not None:
         open_ = [pair for pair in parked if (pair[0].id, pair[1].request.id) == named]
     elif wrote.addressed:
         open_ = [pair for pair in parked if wrote.addressed == (pair[0].agent,)]
     else:
         open_ = parked if state.work.is_parked else []
+
     theirs = [pair for pair in open_ if _may_answer(transaction, wrote, pair[1])]
     if open_ and not theirs:
         _report_not_asked(transaction, [run for run, _ in open_], open_[0][1])
@@ -223,6 +223,7 @@ def answers_question(transaction: Transaction, wrote: r.MessageRecorded, *, is_p
             names = ", ".join(dict.fromkeys(run.name for run in state.work.runs.values() if run.has_parked))
             notify(transaction, f"{names} must have an answer first; then it is their turn whom you named.", "question")
         return False
+
     run, call = open_[0]
     if named is None and not _is_for(transaction, wrote, call):
         _repeat_question(transaction, run, call)

@@ -34,7 +34,7 @@ from .activity import (
     tools_of,
     undelivered,
 )
-from .fates import Fate, FateKind, Fates, fates_of_cycle
+from .fates import Fate, FateKind, Fates
 from .glance import Glance, glance_of, partner, shown_status
 from .kinds import PhasesShare, phase_of
 from .whole import PlacedMessage, Projection, project
@@ -55,7 +55,6 @@ __all__ = [
     "RunState",
     "activity_of",
     "condition_of",
-    "fates_of_cycle",
     "glance_of",
     "is_idle",
     "is_settled",

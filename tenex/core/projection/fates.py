@@ -15,7 +15,6 @@ follows from which turns were shown the message. A message that a later cycle be
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final, Literal
@@ -94,9 +93,3 @@ def _kind(turn: OrchestratorTurn, message: Message) -> FateKind:
     if not any(done.is_finished for done in turn.completions):
         return "unfinished"
     return "carried_out" if turn.shown_at_change >= message.seq else "answered"
-
-
-def fates_of_cycle(state: State) -> Sequence[tuple[Message, Fate | None]]:
-    """The users' messages of the open cycle, each with what became of it."""
-    fates = Fates(state)
-    return [(message, fates.of(message)) for message in state.cycle.messages if message.role is not None]

@@ -35,8 +35,12 @@ ASK: Final = "ask"
 """The tool that asks a person and does nothing else."""
 CALLS_KEPT = 30
 """Calls that are remembered of a run that was not finished, the newest."""
-ARGUMENTS, CALL_LINE, CALL_READ = 120, 240, 600
-"""Characters of a call's arguments, of its line, and of what is read for it."""
+ARGUMENTS: Final = 120
+"""Characters of a call's arguments."""
+CALL_LINE: Final = 240
+"""Characters of the line of a call."""
+CALL_READ: Final = 600
+"""Characters that are read for the line of a call."""
 
 
 def choices_of(arguments: Mapping[str, Any]) -> tuple[str, ...]:
@@ -262,14 +266,20 @@ class Run:
     def called(self) -> tuple[str, ...]:
         """Its newest calls in a line each, with how they ended where that was not well."""
         results = {entry.id: entry for entry in self.entries if isinstance(entry, CallResult)}
+        requests = [call for entry in self.entries if isinstance(entry, ModelStep) for call in entry.calls]
         lines = []
-        for request in (call for entry in self.entries if isinstance(entry, ModelStep) for call in entry.calls):
+        for request in requests:
             result = results.get(request.id)
+            if result is None:
+                ended = " was cut off"
+            elif result.ok:
+                ended = ""
+            else:
+                ended = f" failed: {result.content}"
             arguments = ", ".join(f"{name}={str(value)[:ARGUMENTS]}" for name, value in request.arguments.items())
-            ended = " was cut off" if result is None else "" if result.ok else f" failed: {result.content}"
-            lines.append(
-                cut(" ".join(f"{request.tool}({cut(arguments, ARGUMENTS)}){ended}"[:CALL_READ].split()), CALL_LINE)
-            )
+            line = f"{request.tool}({cut(arguments, ARGUMENTS)}){ended}"
+            lines.append(cut(" ".join(line[:CALL_READ].split()), CALL_LINE))
+
         left = len(lines) - CALLS_KEPT
         return (f"({left} calls before these)", *lines[-CALLS_KEPT:]) if left > 0 else tuple(lines)
 
@@ -287,17 +297,17 @@ class Run:
         requests = [request for entry in self.entries if isinstance(entry, ModelStep) for request in entry.calls]
         asked = next((request for request in requests if request.id == call), None)
         results = [entry for entry in self.entries if isinstance(entry, CallResult)]
-        results += [one.result for one in self.calls if one.result is not None]
+        results += [other.result for other in self.calls if other.result is not None]
         is_answered = any(result.id == call and result.question for result in results)
         if asked is None or not is_answered:
             return None
-        later = requests[requests.index(asked) + 1 :]
-        waiting = {one.request.id for one in self.calls if not one.has_begun}
-        is_used = any(
-            (other.tool, other.arguments) == (asked.tool, asked.arguments) and other.id not in waiting
-            for other in later
-        )
-        return None if is_used else asked
+
+        waiting = {other.request.id for other in self.calls if not other.has_begun}
+        for later in requests[requests.index(asked) + 1 :]:
+            is_same = later.tool == asked.tool and later.arguments == asked.arguments
+            if is_same and later.id not in waiting:
+                return None
+        return asked
 
     def receives(self, text: UserText, seq: int) -> "Run":
         """A user wrote while it works: it will see that before its next step."""
@@ -310,13 +320,14 @@ class Run:
 
     def stepped(self, step: ModelStep, seq: int, files: Sequence[Mapping[str, str]] = ()) -> "Run":
         """Its model answered; the calls, if any, wait for the gate. `files` are those that each of them names."""
+        calls: list[Call] = []
+        for place, request in enumerate(step.calls):
+            named = files[place] if place < len(files) else {}
+            calls.append(Call(request=request, files=named))
         return replace(
             self.delayed(step.queued, seq),
             entries=(*self.entries, step),
-            calls=tuple(
-                Call(request=request, files=files[place] if place < len(files) else {})
-                for place, request in enumerate(step.calls)
-            ),
+            calls=tuple(calls),
             wants=None,
             retry=None,
             attempt=0,
@@ -394,13 +405,13 @@ class Run:
     def corrected(self, call: CallId, content: str) -> "Run":
         """A call whose question was answered has another answer."""
 
-        def other(result: CallResult) -> CallResult:
+        def corrected(result: CallResult) -> CallResult:
             return replace(result, content=content) if result.id == call else result
 
         return replace(
             self,
-            entries=tuple(other(entry) if isinstance(entry, CallResult) else entry for entry in self.entries),
-            calls=tuple(replace(one, result=one.result and other(one.result)) for one in self.calls),
+            entries=tuple(corrected(entry) if isinstance(entry, CallResult) else entry for entry in self.entries),
+            calls=tuple(replace(other, result=other.result and corrected(other.result)) for other in self.calls),
         )
 
     def wanting(self, seq: int) -> "Run":
@@ -475,13 +486,11 @@ class Run:
 
     def _with(self, call: CallId, **changes: Any) -> "Run":
         """The run with these changes of its open call of that id."""
-        return replace(
-            self,
-            calls=tuple(
-                replace(other, **changes) if other.request.id == call and other.state is not CallState.DONE else other
-                for other in self.calls
-            ),
-        )
+        calls: list[Call] = []
+        for other in self.calls:
+            is_meant = other.request.id == call and other.state is not CallState.DONE
+            calls.append(replace(other, **changes) if is_meant else other)
+        return replace(self, calls=tuple(calls))
 
 
 def paid_by_model(models: Mapping[str, Usage], model: str, usage: Usage) -> Mapping[str, Usage]:

@@ -109,9 +109,8 @@ _EVERYTHING: Final = frozenset(_CallKind)
 _HELD_BACK_BY: Final = {
     _CallKind.READ: frozenset({_CallKind.CHANGE}),  # while it runs: it would see the change
     _CallKind.CHANGE: _EVERYTHING,  # while it runs or waits: what is after it would miss the change
-    _CallKind.SUBAGENT: frozenset(
-        {_CallKind.CHANGE, _CallKind.OWN}
-    ),  # while it is open: as after a change, but they share time
+    # while it is open: as after a change, but they share time
+    _CallKind.SUBAGENT: frozenset({_CallKind.CHANGE, _CallKind.OWN}),
 }
 """The kinds of calls that do not begin while one of this kind, before them in the same answer, is not done.
 
@@ -126,9 +125,11 @@ def stepped(
     run = LiveRun(transaction, run_id)
     transaction.add(r.ModelResponded, run=run.id, step=_with_unique_ids(step, run.now), files=files)
     agent_phases.evaluate(transaction, run.id)
+
     completes = any(call.tool == "complete" for call in step.calls)
     works = any(call.tool != "complete" for call in step.calls)
     limit = spent(transaction) or limit_reached(transaction, run.now)
+
     if not step.calls:
         _finish(run, {"response": step.text}, completed=False)
     elif _has_no_steps_left(run) and not completes:
@@ -167,6 +168,7 @@ def _with_unique_ids(step: ModelStep, run: Run) -> ModelStep:
     """Vendors and weak models repeat call ids, within an answer and across answers; ours are unique in a run."""
     if not step.calls:
         return step
+
     used = {call.id for entry in run.entries if isinstance(entry, ModelStep) for call in entry.calls}
     calls: list[CallRequest] = []
     for index, call in enumerate(step.calls):
@@ -189,6 +191,7 @@ def _schedule(run: LiveRun) -> None:
     if approvals.has_refused_too_often(run.now):
         end_refused(transaction, run.id)
         return
+
     held_back: frozenset[_CallKind] = frozenset()
     too_many = {call.request.id for call in run.now.calls[CALLS:]}
     for call in run.now.open_calls:
@@ -205,13 +208,13 @@ def _schedule(run: LiveRun) -> None:
         elif link_of(agent, call.request.tool) is not None:
             held_back |= _call_subagent(run, agent, call, held_back)
         elif agent_phases.is_own(agent, call):
-            if (
-                _CallKind.OWN in held_back
-            ):  # calls before it need the phase as it is, calls after it the phase it leads to
+            # calls before it need the phase as it is, calls after it the phase it leads to
+            if _CallKind.OWN in held_back:
                 break
             agent_phases.decide(transaction, run.now, agent, call)
         else:
             held_back |= _call_tool(run, agent, call, held_back)
+
     _complete_if_last(run, agent)
 
 
@@ -263,6 +266,7 @@ def _call_tool(run: LiveRun, agent: Agent, call: Call, held_back: frozenset[_Cal
     if call.request.tool == "ask":
         _park(run, call)
         return frozenset()
+
     rule = transaction.policy.tools_of(agent)[call.request.tool]
     kind = _CallKind.READ if rule.replay is Replay.READ else _CallKind.CHANGE
     if kind not in held_back:
@@ -296,13 +300,12 @@ def _park(run: LiveRun, call: Call) -> None:
         sentence = "`ask` needs `question`, a text that is not empty."
         transaction.refuse(run.now, call, sentence)
         return
-    _ask(run, call, "\n".join([question.strip(), *_listed(choices_of(call.request.arguments))]))
 
-
-def _listed(choices: tuple[str, ...]) -> list[str]:
-    """A line each; with pictures of numbers, where there is one for each, so that a reaction can choose."""
+    choices = choices_of(call.request.arguments)
+    # with pictures of numbers, where there is one for each, a reaction can choose
     marks = NUMBERS if len(choices) <= len(NUMBERS) else ("-",) * len(choices)
-    return [f"{mark} {choice}" for mark, choice in zip(marks, choices, strict=False)]
+    lines = [f"{mark} {choice}" for mark, choice in zip(marks, choices, strict=False)]
+    _ask(run, call, "\n".join([question.strip(), *lines]))
 
 
 def _ask(run: LiveRun, call: Call, text: str, form: Mapping[str, Any] | None = None) -> None:
@@ -328,12 +331,15 @@ def _complete_if_last(run: LiveRun, agent: Agent) -> None:
     left = run.now.open_calls
     if not left or any(call.request.tool != "complete" or call.state is not CallState.ASKED for call in left):
         return
+
     first = left[0]
     arguments = first.request.arguments
     fault = agent_phases.refusal(transaction, run.now, agent, "complete")
     fault = fault or first.request.fault or _wrong_completion(arguments, run.now)
     fault = fault or _unseen_failure(run) or _unproved(run, agent, arguments)
-    for call in left if fault else left[1:]:
+
+    refused = left if fault else left[1:]
+    for call in refused:
         transaction.refuse(run.now, call, fault or "The first `complete` of an answer counts.")
     if fault is None:
         last = next((entry for entry in reversed(run.now.entries) if isinstance(entry, ModelStep)), None)
@@ -362,19 +368,19 @@ def possible_completion(parameters: Mapping[str, Any], run: Run) -> Mapping[str,
     What is written beside an answer is bounded, since a weak model fills any room that a schema leaves; so is a
     verifier's answer. What a person has asked for may be as long as it needs to be.
     """
-    known: Mapping[str, Any] = parameters["properties"]
+    schema: Mapping[str, Any] = parameters["properties"]
     short = {"maxLength": LONGEST_REMARK}
-    properties = {"response": known["response"], "summary": {**known["summary"], **short}}
+    properties = {"response": schema["response"], "summary": {**schema["summary"], **short}}
     required = list(parameters["required"])
     if _needs_verdict(run):
-        items = known["asked"]["items"]
+        items = schema["asked"]["items"]
         texts = {name: {**items["properties"][name], **short} for name in ("what", "how")}
         asked = {**items, "properties": {**items["properties"], **texts}}
         properties |= {
-            "response": {**known["response"], "maxLength": LONGEST_VERDICT},
-            "verdict": {**known["verdict"], "enum": list(VERDICTS)},
-            "asked": {**known["asked"], "items": asked, "maxItems": MOST_ASKED},
-            "issues": {**known["issues"], "maxLength": LONGEST_VERDICT},
+            "response": {**schema["response"], "maxLength": LONGEST_VERDICT},
+            "verdict": {**schema["verdict"], "enum": list(VERDICTS)},
+            "asked": {**schema["asked"], "items": asked, "maxItems": MOST_ASKED},
+            "issues": {**schema["issues"], "maxLength": LONGEST_VERDICT},
         }
         required.append("verdict")
     return {**parameters, "properties": properties, "required": required}
@@ -412,14 +418,12 @@ def _wrong_findings(asked: object, verdict: object) -> str | None:
 
 def _findings(arguments: Mapping[str, Any]) -> tuple[Finding, ...]:
     asked = arguments.get("asked") or ()
-    return tuple(
-        Finding(
-            what=in_a_line(entry["what"], REASON_CHARACTERS),
-            result=entry["result"],
-            how=in_a_line(entry.get("how", ""), REASON_CHARACTERS),
-        )
-        for entry in asked[:FINDINGS]
-    )
+    findings: list[Finding] = []
+    for entry in asked[:FINDINGS]:
+        what = in_a_line(entry["what"], REASON_CHARACTERS)
+        how = in_a_line(entry.get("how", ""), REASON_CHARACTERS)
+        findings.append(Finding(what=what, result=entry["result"], how=how))
+    return tuple(findings)
 
 
 def _unproved(run: LiveRun, agent: Agent, arguments: Mapping[str, Any]) -> str | None:
@@ -450,10 +454,12 @@ def _finish(run: LiveRun, arguments: Mapping[str, Any], *, completed: bool) -> N
     if issues and issues not in text:
         text = f"{text}\n\n{issues}".strip()
     text = text or summary or kind_of_conversation(transaction.state).text_of_calls(transaction, ended)
+
     verdict, untried = _verdict(run, arguments, issues)
     lacking = _lacking(ended, text, verdict)
     if not lacking and not ended.reprompts and transaction.now < ended.close_at:
         lacking = kind_of_conversation(transaction.state).what_is_missing(transaction.state, ended)
+
     if lacking and ended.reprompts < NUDGES and not _has_no_steps_left(run):
         transaction.add(r.ModelReprompted, run=run.id, text=lacking)
     elif not text:
@@ -475,14 +481,12 @@ def _finish(run: LiveRun, arguments: Mapping[str, Any], *, completed: bool) -> N
 
 def _verdict(run: LiveRun, arguments: Mapping[str, Any], issues: str) -> tuple[r.WorkVerdict, str]:
     """The verdict that counts, "" for none; and why nothing was tried, where it is `untried`."""
+    if _claims(run.now, arguments):
+        why = kind_of_conversation(run.transaction.state).why_unproved(run.transaction, run.agent)
+        if why is not None:
+            return "untried", why.reason
+
     verdict = arguments.get("verdict") if PHASES[run.now.phase].needs_verdict else ""
-    why = (
-        kind_of_conversation(run.transaction.state).why_unproved(run.transaction, run.agent)
-        if _claims(run.now, arguments)
-        else None
-    )
-    if why is not None:
-        return "untried", why.reason
     if verdict not in VERDICTS:
         return "", ""
     return cast("r.WorkVerdict", verdict), issues if verdict == "untried" else ""
@@ -491,7 +495,8 @@ def _verdict(run: LiveRun, arguments: Mapping[str, Any], issues: str) -> tuple[r
 def _lacking(run: Run, text: str, verdict: r.WorkVerdict) -> str:
     """What the model is asked for before its run ends; "" for nothing."""
     if not text:
-        return f"Your answer is empty. Say what {'the person' if run.parent is None else 'your caller'} should read."
+        reader = "the person" if run.parent is None else "your caller"
+        return f"Your answer is empty. Say what {reader} should read."
     if _needs_verdict(run) and not verdict:
         return "Verification ends with a verdict: call `complete` with `verdict` `verified`, `issues` or `untried`."
     return ""
@@ -504,9 +509,9 @@ def returned(transaction: Transaction, run_id: RunId, call: Call, result: ToolRe
         _ask(run, call, result.question, result.form)
         _schedule(run)
         return
-    result = kind_of_conversation(transaction.state).checked_result(
-        transaction, run.now, agent_phases.kept(transaction, run.now, result)
-    )
+
+    kept = agent_phases.kept(transaction, run.now, result)
+    result = kind_of_conversation(transaction.state).checked_result(transaction, run.now, kept)
     transaction.add_result(
         run.now,
         call,
@@ -603,6 +608,7 @@ def end_loops(transaction: Transaction) -> None:
         run_id, repeated = next(((run.id, call) for run, call in loops if call is not None), (None, None))
         if run_id is None or repeated is None:
             return
+
         gave = in_a_line(repeated.result.content, RESULT_CHARACTERS) or "nothing"
         _fail(
             LiveRun(transaction, run_id),
@@ -622,17 +628,15 @@ def warn(transaction: Transaction, run_id: RunId) -> None:
     transaction.add(r.RunWarned, run=run.id)
     if is_reported:
         return
+
     left = max(1, round((run.now.close_at - transaction.now) / 60_000))
-    names = _and(list(dict.fromkeys(other.name for other in at_work))) or run.now.name
+    *others, last = dict.fromkeys(other.name for other in at_work) or [run.now.name]
+    names = f"{', '.join(others)} and {last}" if others else last
     if len(at_work) > 1:
         sentence = f"{names} are still working; I give them {left} more min."
     else:
         sentence = f"{names} is still working; I give it {left} more min."
     notify(transaction, f"{sentence} `/stop` ends it now.", "progress")
-
-
-def _and(names: Sequence[str]) -> str:
-    return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
 
 
 def model_failed(transaction: Transaction, run_id: RunId | None, failure: ModelFailed) -> None:
@@ -647,6 +651,7 @@ def model_failed(transaction: Transaction, run_id: RunId | None, failure: ModelF
     if run is not None and transaction.now >= run.now.close_at + failure.queued:  # its answer was cut off then
         time_out(transaction, run.now.id, failure=failure)
         return
+
     limits = transaction.policy.limits
     tries = transaction.state.failed_tries(run.now if run is not None else None)
     is_last = tries >= len(limits.retry_delays)
@@ -658,6 +663,7 @@ def model_failed(transaction: Transaction, run_id: RunId | None, failure: ModelF
     if is_on_hold and run is not None and PHASES[run.now.phase].may_fail:
         _fail(run, failure.message, failure)
         return
+
     is_reported = _is_outage_reported(transaction, run)
     transaction.add(
         r.RetryScheduled,
@@ -673,7 +679,8 @@ def model_failed(transaction: Transaction, run_id: RunId | None, failure: ModelF
     )
     if is_on_hold and not is_reported:
         minutes = max(1, round(delay / 60_000))
-        _report_outage(transaction, run, failure, f"{'every' if is_last else 'in'} {minutes} min")
+        rhythm = f"every {minutes} min" if is_last else f"in {minutes} min"
+        _report_outage(transaction, run, failure, rhythm)
 
 
 def day_limit_reached(transaction: Transaction, run: Run, reached: DayLimitReached) -> None:

@@ -109,7 +109,9 @@ def _over(scope: str, what: str, usage: Usage, tokens: int, cost_usd: float) -> 
 def stop_at_run_limit(transaction: Transaction) -> bool:
     """Ask the user where an agent of the turn that has just closed was stopped at the limit of a run."""
     state = transaction.state
-    if state.work.turn is not None or state.memory.last_turn is None or not kind_of_conversation(state).asks_at_limits:
+    if state.work.turn is not None or state.memory.last_turn is None:
+        return False
+    if not kind_of_conversation(state).asks_at_limits:
         return False
     if PHASES[state.memory.last_turn.phase].may_fail:
         return False
@@ -201,6 +203,7 @@ def finish_run(
     for called in transaction.state.work.called_by(run.id):
         close_calls(transaction, called, STOPPED)
         finish_run(transaction, called, "stopped", error=f"{run.name}, who called it, has ended")
+
     announce = announce and run.parent is None
     if announce and outcome == "finished":
         asks_approval = kind_of_conversation(transaction.state).approval_question(transaction, run)
@@ -217,6 +220,7 @@ def finish_run(
         is_published = kind_of_conversation(transaction.state).is_published(transaction.state, run, outcome, verdict)
         words = f"I could not finish: {error}"
         send_as_agent(transaction, run.spent(usage, model), words, "error", is_published=is_published)
+
     transaction.add(
         r.RunEnded,
         run=run.id,
@@ -232,6 +236,7 @@ def finish_run(
         hand_over=hand_over,
         completed=completed,
     )
+
     if run.parent is not None:
         _hand_back(transaction, run, outcome, f"[{verdict}] {text}" if verdict else text or error)
     elif not transaction.state.work.runs:

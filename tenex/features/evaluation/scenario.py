@@ -22,6 +22,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from tenex.core.errors import ConfigurationError
 from tenex.core.phases import Phase
+from tenex.core.router.answer import DECISION_SCHEMA
 from tenex.core.text.foreign import decode
 from tenex.prompting.frontmatter import choices
 from tenex.settings.sections import CheckSettings
@@ -34,7 +35,7 @@ REST: Final = "..."
 """In `phases`: any phases, or none."""
 _SANDBOXED: Final = ("shell", "python")
 """Tools that verification offers only where there is a sandbox."""
-_DECISION: Final = ("agents", "phase", "reason", "asks", "waive", "settles")
+_DECISION: Final = tuple(DECISION_SCHEMA["properties"])
 _WANTED: Final[Mapping[str, str]] = {
     "string_type": "must be text; put it in quotes",
     "list_type": "must be a list, such as `[a, b]`",

@@ -211,6 +211,7 @@ def _reflect(run: AgentRun) -> End:
 
 
 _PHASES = {
+    "chat": _chat,
     "brainstorm": _brainstorm,
     "plan": _plan,
     "execute": _execute,

@@ -34,22 +34,20 @@ class PythonAgent:
     """Whether the file is about it; the others there are only called."""
 
 
-def find_agents(folder: Path, faults: list[str], *, code_refusal: str) -> list[PythonAgent]:
-    """Every agent of a folder's Python files; what is wrong is added to `faults`. A folder that is not there has none.
-
-    A file whose name begins with `_` or `.` is no agent's. With a `code_refusal` none is run, and it is their fault.
-    """
-    return [one for path in agent_files(folder) for one in agents_of(path, faults, code_refusal=code_refusal)]
-
-
 def agent_files(folder: Path) -> list[Path]:
-    """The Python files of a folder that may hold agents, in order."""
+    """The Python files of a folder that may hold agents, in order; none where there is no such folder.
+
+    A file whose name begins with `_` or `.` is no agent's.
+    """
     paths = sorted(path for path in folder.iterdir() if path.suffix == SUFFIX) if folder.is_dir() else []
     return [path for path in paths if not path.name.startswith((".", "_"))]
 
 
 def agents_of(path: Path, faults: list[str], *, code_refusal: str) -> list[PythonAgent]:
-    """The agents of one file; what is wrong is added to `faults`."""
+    """The agents of one file; what is wrong is added to `faults`.
+
+    With a `code_refusal` the file is not run, and that is its fault.
+    """
     if code_refusal:
         faults.append(f"{path}: {code_refusal}")
         return []

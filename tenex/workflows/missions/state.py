@@ -318,11 +318,5 @@ def mission_of(state: State) -> Mission | None:
     return part.mission if isinstance(part, MissionPart) else None
 
 
-def refused_of(state: State) -> str:
-    """The mission that a message could not begin yet; "" for none."""
-    part = state.kinds.get(NAME)
-    return part.refused if isinstance(part, MissionPart) else ""
-
-
 def _runs_again(step: Step) -> bool:
     return step.is_done and not step.ok and (step.replay is not Replay.ONCE or step.retryable)

@@ -138,29 +138,30 @@ def accept(
         r.Routed,
         agents=agents,
         phase=phase,
-        reason=accepted.reason,
+        reason=accepted.decision.reason,
         by=by,
         usage=step.usage,
         model=step.model,
         decided_by=decider,
         settled=accepted.settled,
-        is_question=accepted.is_question,
+        is_question=accepted.decision.is_question and not (accepted.end or accepted.user),
     )
     for sentence in rejections:
         if sentence.startswith("There is no "):
             transaction.add(r.RouterCorrected, lesson=f"{sentence} The answer that was accepted: {', '.join(agents)}.")
     if accepted.user:
-        _say_that_it_waits(transaction, accepted.reason)
+        _say_that_it_waits(transaction, accepted.decision.reason)
         transaction.add(r.Waiting, reason="user")
         return
     if accepted.end:
-        end(transaction, accepted.reason, decider)
+        end(transaction, accepted.decision.reason, decider)
         return
+
     _enter(transaction, accepted, decider)
     if addressed_now(transaction):  # a user named someone who could not have their turn before: they go first
         advance(transaction)
     else:
-        open_turn(transaction, accepted.agents, accepted.reason, decider)
+        open_turn(transaction, accepted.agents, accepted.decision.reason, decider)
 
 
 def _say_that_it_waits(transaction: Transaction, reason: str) -> None:
@@ -195,12 +196,13 @@ def _enter(transaction: Transaction, accepted: Accepted, decider: Decider) -> No
     if accepted.way:
         target = accepted.way[-1]
         from_reflection = transaction.state.cycle.phase is Phase.REFLECTION
-        transition(transaction, target, accepted.reason, decider, begins=from_reflection)
+        transition(transaction, target, accepted.decision.reason, decider, begins=from_reflection)
         if from_reflection:
             transaction.begin_cycle("chat was entered from reflection", decided_by=decider)
     elif transaction.state.memory.last_turn is not None and transaction.state.cycle.turns:
         transaction.add(
-            r.HandedOff, **handoff_fields(transaction, transaction.state.cycle.phase, accepted.reason, decider)
+            r.HandedOff,
+            **handoff_fields(transaction, transaction.state.cycle.phase, accepted.decision.reason, decider),
         )
 
 
@@ -221,17 +223,23 @@ def end(transaction: Transaction, reason: str, decider: Decider) -> None:
     """End the cycle; open the next at once for requests that no turn of it could carry out."""
     for phase in gates.passed_to_the_end(transaction.state, transaction.policy):
         _pass(transaction, phase, decider)
+
     requests = transaction.state.requests
     part = phases_of(transaction.state)
+    was_worked = part.executed or (part.inspection is not None and bool(transaction.state.cycle.touched))
     purpose: Purpose
-    if part.executed or (part.inspection is not None and transaction.state.cycle.touched):
+    if was_worked:
         purpose = "notice" if closing.is_news(transaction.state) else "confirmation"
         notify(transaction, closing.last_word(transaction.state), purpose)
-    elif taken := [*fates.settled_words(transaction.state)]:
-        purpose = "notice" if fates.are_unclear(transaction.state) else "confirmation"
-        notify(transaction, "\n".join(taken), purpose)
-    elif answer := closing.unpublished_answer(transaction.state):
-        notify(transaction, answer)
+    else:
+        settled = list(fates.settled_words(transaction.state))
+        answer = closing.unpublished_answer(transaction.state)
+        if settled:
+            purpose = "notice" if fates.are_unclear(transaction.state) else "confirmation"
+            notify(transaction, "\n".join(settled), purpose)
+        elif answer:
+            notify(transaction, answer)
+
     transaction.add(r.Ended, reason=reason, decided_by=decider, checks=tuple(checks.sentences(transaction.state)))
     if requests:
         author = person(requests[-1].name, requests[-1].author)
@@ -248,13 +256,12 @@ def addressed_now(transaction: Transaction) -> tuple[Slug, ...]:
     One that is only ever called by others has none: the router reads such a message like any.
     """
     state = transaction.state
-    roster = transaction.policy.routable
-    return tuple(
-        slug
-        for slug in dict.fromkeys(slug for slug, _ in state.work.addressed)
-        if slug in roster
-        and not (state.cycle.phase is Phase.REFLECTION and gates.ineligible(state, (slug,), transaction.policy))
-    )
+    policy = transaction.policy
+    named = dict.fromkeys(slug for slug, _ in state.work.addressed)
+    present = tuple(slug for slug in named if slug in policy.routable)
+    if state.cycle.phase is Phase.REFLECTION:
+        return tuple(slug for slug in present if not gates.ineligible(state, (slug,), policy))
+    return present
 
 
 def route(transaction: Transaction) -> None:
@@ -262,12 +269,16 @@ def route(transaction: Transaction) -> None:
     is_asked = any(not message.is_settled for message in transaction.state.unanswered)
     if checks.are_under_way(transaction.state) and not is_asked:
         return  # the next signal is of a check, and then it goes on
+
     only = only_choice(transaction.state, transaction.policy)
     limit = _limit(transaction) if only is None or not only.end else None
     if limit is not None:
         wait_at_limit(transaction, *limit)
-    elif (reason := to_accept_so(transaction.state, transaction.policy)) is not None:
-        waivers.ask(transaction, (transaction.state.cycle.phase,), untried=reason)
+        return
+
+    untried = to_accept_so(transaction.state, transaction.policy)
+    if untried is not None:
+        waivers.ask(transaction, (transaction.state.cycle.phase,), untried=untried)
     elif only is not None:
         accept(transaction, only, by=BY_RULE, decider=_rule_or_agent(transaction))
     else:
@@ -302,16 +313,13 @@ def want_router(transaction: Transaction, attempt: int) -> None:
 def _limit(transaction: Transaction) -> tuple[str, str] | None:
     state = transaction.state
     limits = transaction.policy.limits
-    if (many := too_many_turns(transaction)) is not None:
-        return many
-    if (failure := same_failure(transaction)) is not None:
-        return failure
+    limit = too_many_turns(transaction) or same_failure(transaction)
+    if limit is not None:
+        return limit
     if state.cycle.route_streak >= limits.same_route:
         agents = ", ".join(state.cycle.streak_of[1:])
-        return (
-            "same_route",
-            f"{agents} worked {state.cycle.route_streak} times in {state.cycle.phase} and nothing changed.",
-        )
+        sentence = f"{agents} worked {state.cycle.route_streak} times in {state.cycle.phase} and nothing changed."
+        return "same_route", sentence
     return spent(transaction)
 
 
@@ -360,7 +368,9 @@ def handoff_fields(
     is_agent = decider.kind == "hand-over"
     last = state.cycle.turns[-1] if state.cycle.turns else None
     request = _request(state, begins=begins)
-    asked = "" if request is None else request.text if len(request.text) <= REQUEST else f"{request.text[:REQUEST]} …"
+    asked = request.text if request is not None else ""
+    if len(asked) > REQUEST:
+        asked = f"{asked[:REQUEST]} …"
     return {
         "from_": state.cycle.phase,
         "to": to,

@@ -114,14 +114,11 @@ class PhasesKind(Kind):
         is_begun = bool(state.memory.recent or state.cycle.turns or state.has_begun_kind)
         wrote = record_message(transaction, signal)
         if not called and report_disabled(transaction, signal) and not is_begun:
-            slug = next(
-                slug
-                for slug in signal.addressed
-                if slug in {**transaction.policy.disabled, **transaction.policy.disabled_agents}
-            )
-            transaction.add(
-                r.Ended, reason=f"{'the workflow ' if slug in transaction.policy.disabled else ''}{slug} is disabled"
-            )
+            policy = transaction.policy
+            disabled = {**policy.disabled, **policy.disabled_agents}
+            slug = next(slug for slug in signal.addressed if slug in disabled)
+            what = f"the workflow {slug}" if slug in policy.disabled else slug
+            transaction.add(r.Ended, reason=f"{what} is disabled")
             return
         if is_answer(transaction, signal, wrote):
             return
@@ -132,7 +129,8 @@ class PhasesKind(Kind):
     def next(self, transaction: Transaction) -> None:
         """Open a turn of the agents a user mentioned, or ask the router."""
         state = transaction.state
-        if present := decide.addressed_now(transaction):
+        present = decide.addressed_now(transaction)
+        if present:
             names = ", ".join(dict.fromkeys(name for slug, name in state.work.addressed if slug in present))
             keys = {message.author for message in state.cycle.messages if message.name == names and message.author}
             decider = person(names, keys.pop() if len(keys) == 1 else PublicKey(""))
@@ -213,11 +211,12 @@ class PhasesKind(Kind):
         """In verification and repairs how the checks ended; in reflection what happened, and which own calls failed."""
         if run.phase is Phase.REFLECTION:
             yield from reflection_notes(state, run, room)
-        is_shown = run.phase in (Phase.VERIFICATION, Phase.EXECUTE) or (
-            run.phase is Phase.CHORES and checks.worse(state)
-        )
-        if is_shown and (seen := checks.report(state, room // 2)):
-            yield Note(title="Checks", text=f"The daemon ran the project's checks on the files as they are:\n{seen}")
+        is_worse = run.phase is Phase.CHORES and bool(checks.worse(state))
+        if run.phase not in (Phase.VERIFICATION, Phase.EXECUTE) and not is_worse:
+            return
+        report = checks.report(state, room // 2)
+        if report:
+            yield Note(title="Checks", text=f"The daemon ran the project's checks on the files as they are:\n{report}")
 
     def effects(self, state: State) -> Iterator[Effect]:
         """What the daemon is to look at itself, and the checks that it is to run."""
@@ -323,18 +322,16 @@ class PhasesKind(Kind):
         if state.work.turn is not None:
             notify(transaction, "I am at work; `/stop` first.")
             return True
-        if (
-            last is None
-            or state.cycle.status == "ended"
-            or last.phase is not state.cycle.phase
-            or not state.cycle.turns
-        ):
+        is_in_cycle = state.cycle.status != "ended" and bool(state.cycle.turns)
+        if last is None or not is_in_cycle or last.phase is not state.cycle.phase:
             return False
+
         agents = tuple(slug for slug in last.agents if slug in transaction.policy.roster)
         if state.cycle.phase is Phase.REFLECTION:  # each reflects once, and an attempt that failed was one
             agents = tuple(slug for slug in agents if not gates.ineligible(state, (slug,), transaction.policy))
         if not agents:
             return False
+
         transaction.add(r.Continued, name=name)
         reason = f"{name} asked for another try"
         transaction.add(r.Routed, agents=agents, phase=None, reason=reason, by=name, decided_by=decider)

@@ -37,15 +37,13 @@ class Accepted:
     `end` and `user` stand alone. `way` are the phases entered, the waived ones on it first; empty means: stay.
     """
 
+    decision: RoutingDecision
     agents: tuple[Slug, ...] = ()
     way: tuple[Phase, ...] = ()
-    reason: str = ""
     end: bool = False
     user: bool = False
     settled: tuple[Settlement, ...] = ()
     """The messages of which nothing is left to be done."""
-    is_question: bool = False
-    """Whether an answer is all that is wanted."""
 
 
 _NOTHING_SETTLED: Final = Settled()
@@ -87,20 +85,19 @@ def _checked(
             if len(decision.agents) > 1:
                 sentence = f"{word} must stand alone; name either agents or {word}."
                 return Rejected(sentence=sentence, plain="named agents and an end of the work at the same time")
-            return (
-                _check_end(conversation, decision, policy, settled)
-                if word == END
-                else _check_user(conversation, decision, policy, settled)
-            )
+            check = _check_end if word == END else _check_user
+            return check(conversation, decision, policy, settled)
+
     agents: list[Slug] = []
     for name in decision.agents:
         agent = policy.find(name)
         if agent is None:
-            known = ", ".join(sorted(policy.routable))
-            sentence = f"There is no agent {_short(name)}. The roster is: {known}."
+            roster = ", ".join(sorted(policy.routable))
+            sentence = f"There is no agent {_short(name)}. The roster is: {roster}."
             return Rejected(sentence=sentence, plain=f"chose an agent that does not exist, {_short(name)}")
         if agent.slug not in agents:
             agents.append(agent.slug)
+
     way = _way(conversation, decision, policy)
     if isinstance(way, Rejected):
         return way
@@ -108,7 +105,7 @@ def _checked(
     wrong = _reflecting(conversation, agents, policy) if target is Phase.REFLECTION else None
     if wrong:
         return Rejected(sentence=wrong, plain="asked somebody to reflect who cannot, or who has done so")
-    return Accepted(agents=tuple(agents), way=way, reason=decision.reason, is_question=decision.is_question)
+    return Accepted(decision=decision, agents=tuple(agents), way=way)
 
 
 def _way(conversation: Conversation, decision: RoutingDecision, policy: Policy) -> tuple[Phase, ...] | Rejected:
@@ -116,12 +113,16 @@ def _way(conversation: Conversation, decision: RoutingDecision, policy: Policy) 
     here = conversation.cycle.phase
     if phase is None or phase is here:
         return ()
+
     way = gates.path(conversation, phase, policy)
     if way is None:
         sentence = PHASE_TRANSITIONS.check(here, phase) or "There is no way there."
         return Rejected(sentence=sentence, plain=f"wanted to go from {here} to {phase}, which is not possible")
+
     wrong = gates.why_not_leave(conversation, way[0], policy)
-    return Rejected(sentence=wrong, plain=f"wanted to leave {here} before it was done") if wrong else way
+    if wrong:
+        return Rejected(sentence=wrong, plain=f"wanted to leave {here} before it was done")
+    return way
 
 
 def no_phase(name: str) -> Rejected:
@@ -139,12 +140,14 @@ def _check_end(
     if wrong:
         still_open = ", ".join(gates.open_gates(conversation, policy))
         return Rejected(sentence=wrong, plain=f"wanted to end although {still_open} is still to do")
-    written = [m for m in conversation.cycle.messages if m.role is not None and m.seq > conversation.work.stopped]
+
+    stopped = conversation.work.stopped
+    written = [message for message in conversation.cycle.messages if message.role is not None and message.seq > stopped]
     is_thanks = conversation.cycle.number > 1 and bool(written) and not _left(written, settled)
     if not conversation.cycle.turns and not is_thanks:
         sentence = "END is refused: the person's message has had no answer yet; name an agent."
         return Rejected(sentence=sentence, plain="wanted to end before your message was answered")
-    return Accepted(end=True, reason=decision.reason)
+    return Accepted(decision=decision, end=True)
 
 
 _APPROVED: Final = Rejected(
@@ -171,7 +174,7 @@ def _check_user(
         return Rejected(sentence=sentence, plain="wanted to wait for you although your message has had no answer")
     if gates.must_be_carried_out(conversation, policy):
         return _APPROVED
-    return Accepted(user=True, reason=decision.reason)
+    return Accepted(decision=decision, user=True)
 
 
 def _reflecting(conversation: Conversation, agents: list[Slug], policy: Policy) -> str | None:
@@ -203,6 +206,7 @@ def _wish(conversation: Conversation, decision: RoutingDecision, settled: Settle
             wanted.append(phase)
     if not wanted:
         return None
+
     refused = [phase for phase in wanted if phase in phases_of(conversation).waiver_declined]
     if refused:
         gates_kept = ", ".join(refused)

@@ -1,4 +1,4 @@
-"""Why a workflow has ended, in the words of people; the reason itself is for programs and stands in a tag."""
+"""Why a workflow has ended, in the words of people; the reason itself is for programs, in a tag."""
 
 from typing import Final
 
