@@ -45,4 +45,4 @@ def load_within(load: Callable[[], T]) -> tuple[T, str]:
         raise errors[0]
     text = words_of(errors[0])
     what = f"{type(errors[0]).__name__}{f': {text}' if text else ''}"
-    raise ConfigurationError([f"it failed while it was loaded: {what}. Fix it."]) from errors[0]
+    raise ConfigurationError([f"it failed while it was loaded: {what.removesuffix('.')}. Fix it."]) from errors[0]

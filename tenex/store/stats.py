@@ -115,6 +115,11 @@ class Stats:
             stats._count_of_kinds(record)
             before = c.cycle.phase
             c.apply(record)
+            if isinstance(record, r.ConversationImported):  # nothing of what is before it was done or paid here
+                before = c.cycle.phase
+                duration = c.identity.updated_at - c.totals.phase_started_at
+                stats = cls(conversations=1, duration=duration)
+                stats.phases[before] = PhaseStats(visits=1, duration=duration)
             # by a transition, because a new cycle begins in chat, or because the conversation was rolled back
             if c.cycle.phase is not before and not isinstance(record, ConversationForked | StateSnapshot):
                 stats._phase(c.cycle.phase).visits += 1
@@ -133,6 +138,8 @@ class Stats:
         phase = self._phase(c.cycle.phase)
         if isinstance(record, r.ConversationStarted):
             phase.visits = 1
+            phase.duration = 0  # functions of an operator may have been asked before whether it begins
+            self.duration = 0
             return
         duration = passed(c, record)
         phase.duration += duration

@@ -46,7 +46,7 @@ def in_chat(conversation: Conversation) -> Shown:
     lines = [match for line in text.splitlines() if (match := LINE.match(line))]
     return {
         "agents": [match[1] for match in lines],
-        "asks": any("waits for your answer" in match.string for match in lines),
+        "asks": any("waits for your" in match.string for match in lines),
         "tokens": int(text.rpartition("Used so far: ")[2].split()[0].replace(",", "")),
     }
 

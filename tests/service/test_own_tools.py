@@ -76,7 +76,7 @@ async def test_a_package_and_faulty_files_beside_it(folder: Folder, site: Path) 
         faults = {Path(source).name: " ".join(one["faults"]) for source, one in shown.items()}
         assert "No module named 'no_such_library'" in faults["fails.py"]
         assert "has the name of a tool of the daemon's" in faults["read_file.py"]
-        assert "missing 1 required keyword-only argument: 'access'" in faults["no_access.py"]
+        assert "@tool on a function needs `access`" in faults["no_access.py"]
         assert "SystemExit" in faults["leaves.py"]
         assert faults["prints.py"] == ""
         name = await folder.write("Create hello.py that prints hello")

@@ -204,7 +204,9 @@ def _loaded(path: Path, prefix: str) -> ModuleType:
         _restore(name, before)
         lines = [frame.lineno for frame in extract_tb(fault.__traceback__) if frame.filename == str(path)]
         what = f"{f'line {lines[-1]}: ' if lines else ''}{type(fault).__name__}: {fault}"
-        raise ConfigurationError([f"{path}: it failed while it was loaded: {what}. Fix it."]) from fault
+        raise ConfigurationError(
+            [f"{path}: it failed while it was loaded: {what.removesuffix('.')}. Fix it."]
+        ) from fault
     return module
 
 
