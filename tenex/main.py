@@ -6,6 +6,7 @@ from typing import Final
 
 from tenex.cli.main import run
 from tenex.feature import Feature
+from tenex.features.approvals.feature import APPROVALS
 from tenex.features.evaluation.feature import EVALUATION
 from tenex.features.lessons.feature import LESSONS
 from tenex.features.mcp_serve.feature import MCP_SERVE
@@ -23,6 +24,7 @@ FEATURES: Final[Sequence[Feature]] = (
     PICTURES,
     MODEL_CHOICES,
     LESSONS,
+    APPROVALS,
     PUBLISHED_AGENTS,
     MCP_SERVE,
     METRICS,

@@ -83,7 +83,6 @@ from tenex.tools.umask import make_folders, process_umask
 from tenex.tools.workspace import Workspace
 
 from .agent_calls import Asker
-from .approvals import ApprovalOrders
 from .control import Awaited, orders
 from .direct_messages import DirectMessages, take_all
 from .extension import Extension
@@ -603,8 +602,7 @@ class Application:
             web=self.pages.status if self.pages is not None else lambda: None,
         )
         rollback_done = Awaited(self.coordinator)
-        approval_orders = ApprovalOrders(self.coordinator, self.clock)
-        self.observers += [reporter, rollback_done, approval_orders]
+        self.observers += [reporter, rollback_done]
         workspace = self.static.workspace
         rollbacks = self.rollbacks = RollbackService(
             self.folder,
@@ -626,7 +624,6 @@ class Application:
             self._on_fork,
             self.watch_stream,
         )
-        handlers |= approval_orders.handlers
         for extension in self.extensions:
             handlers |= extension.orders
             await extension.opened()

@@ -41,7 +41,6 @@ COMMANDS: Final = (
         "conversations", "tenex.cli.conversations:conversations", "List, show, search and roll back conversations."
     ),
     Command("agents", "tenex.cli.agents:agents", "List, show and add agents."),
-    Command("approvals", "tenex.cli.approvals:approvals", "List and answer the calls that wait for a person."),
     Command("config", "tenex.cli.config:config", "Show and check the settings."),
     Command("workflows", "tenex.cli.workflows:workflows", "Draw, check, add and run workflows."),
     Command("workspace", "tenex.cli.workspace:workspace", "Show and set up the project that agents work on."),

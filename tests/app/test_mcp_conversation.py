@@ -16,11 +16,11 @@ from tenex.core.errors import UsageError
 from tenex.core.messages import NO_USAGE, CallResult, ModelRequest, ModelStep
 from tenex.core.phases import Phase
 from tenex.core.ports import OnText, ignore_text
+from tenex.features.approvals.explanation import explain
 from tenex.features.metrics.gauges import Gauges
 from tenex.mcp.connection import ServerConnection
 from tenex.operations.configuration_check import check_configuration
 from tenex.operations.doctor.daemon import problems_in_status
-from tenex.operations.explained_calls import explain
 from tenex.operations.listed_tools import listed_tools
 from tenex.operations.prompt_preview import preview
 from tenex.service.client import ask

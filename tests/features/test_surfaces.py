@@ -30,6 +30,8 @@ from tests.kits.example_feature import EXAMPLE, SECTION, TEMPLATE
 from tests.web.kit import served
 
 BY_NAME = {feature.name: feature for feature in FEATURES}
+ORDERS = {"approvals": ["approvals", "approve"], "lessons": ["edit_lesson", "remove_lesson"]}
+"""The requests of the control socket that features answer."""
 
 
 def without(name: str) -> list[Feature]:
@@ -143,6 +145,9 @@ async def test_a_daemon_reports_every_part_that_features_show(data: Path) -> Non
     ):
         assert len(set(names)) == len(names)
     assert {part.name for feature in FEATURES for part in feature.status()} <= report.keys()
+    assert {order for extension in made for order in extension.orders} == {
+        order for named in ORDERS.values() for order in named
+    }
 
 
 @pytest.mark.parametrize("name", BY_NAME)
@@ -154,9 +159,12 @@ async def test_without_a_feature_the_daemon_starts_and_nothing_of_it_is_there(na
         report = await ask(app.places.socket, "status")
         assert report["state"] == "running"
         assert not report.keys() & {part.name for part in absent.status()}
-        if name == "lessons":
-            with pytest.raises(TenexError, match=r"one of: approvals, .*, watch$"):
-                await ask(app.places.socket, "remove_lesson", number=1)
+        for order in ORDERS.get(name, ()):
+            with pytest.raises(TenexError, match="which is one of: ") as refused:
+                await ask(app.places.socket, order)
+            answered = str(refused.value).partition("one of: ")[2].split(", ")
+            assert "watch" in answered
+            assert order not in answered
     async with served(data, features=features) as pages:
         for part in absent.pages():
             path = next(path for page, path, _ in PAGES if page == part.page)

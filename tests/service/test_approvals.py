@@ -19,7 +19,7 @@ from tests.fakes.modelserver import ModelServer, model_server
 from tests.kits.daemon_approvals import COMMAND, UNCONFINED, answer, answers, ended, react, request, runs, times
 
 from . import person
-from .kit import Folder, of_kind, ordered, tenex_here
+from .kit import Folder, of_kind, ordered
 from .loopback import at_work, folder_with_model, serving
 from .moments import Moment
 
@@ -274,27 +274,6 @@ async def test_a_message_of_ours_that_a_relay_loses_arrives_later_and_the_call_r
             assert sent == dropped, "the same event came again"
 
 
-async def test_each_call_of_a_message_has_its_own_answer_by_its_number(tmp_path: Path, relay: str) -> None:
-    worker = Team(worker=runs(COMMAND, "echo other >> other.txt"))
-    async with at_work(tmp_path, relay, worker, UNCONFINED) as (folder, _):
-        name = await folder.write("Publish it")
-        await request(folder, name)
-        (waiting,) = await folder.facts("approvals", "list")
-        first, second = (call["number"] for call in waiting["calls"])
-        assert (first, second) == (f"{waiting['number']}.1", f"{waiting['number']}.2")
-        await folder.facts("approvals", "no", second, "not", "today,", "please")
-        (left,) = await folder.facts("approvals", "list")
-        assert [call["asks"] for call in left["calls"]] == [COMMAND]
-        code, _, err = await tenex_here("approvals", "yes", second, "--data", folder.data)
-        assert (code, f"Nothing waits under the number {second}" in err) == (2, True)
-        await answer(folder, await request(folder, name), "1 yes", name)
-        assert await ended(folder, name) == "finished"
-        assert times(folder) == 1
-        assert not (folder.workspace / "other.txt").exists()
-        refused, *_ = of_kind(folder.records(name), r.ToolCallRejected)  # later ones are the verifier's
-        assert "The operator refused it: not today, please." in refused.sentence
-
-
 async def test_a_reaction_that_is_taken_back_counts_no_more_for_what_has_not_begun(tmp_path: Path, relay: str) -> None:
     folder = Folder(tmp_path / "data", relay, UNCONFINED)
     async with ordered(folder, "tool", tool="shell", hold=True, model="appender twice"):
@@ -312,18 +291,6 @@ async def test_a_reaction_that_is_taken_back_counts_no_more_for_what_has_not_beg
     assert times(folder) == 1
     sent = [record.text for record in of_kind(folder.records(name), r.MessageSent)]
     assert any("runs already, so your answer cannot be taken back" in text for text in sent)
-
-
-async def test_the_operator_lists_shows_and_answers(tmp_path: Path, relay: str) -> None:
-    async with asked(tmp_path, relay) as (folder, name):
-        (waiting,) = await folder.facts("approvals", "list")
-        assert (waiting["conversation"], waiting["asks"]) == (name, COMMAND)
-        shown = await folder.facts("approvals", "show", waiting["number"])
-        assert shown["calls"][0]["text"] == f"command: {COMMAND}"
-        assert await folder.facts("approvals", "yes", waiting["number"]) == {"outcome": "yes", "by": "The operator"}
-        assert await ended(folder, name) == "finished"
-        assert times(folder) == 1
-        assert await folder.facts("approvals", "list") == []
 
 
 async def test_unattended_it_is_refused_without_a_question(tmp_path: Path, relay: str) -> None:

@@ -17,7 +17,7 @@ from tenex.runtime.functions import in_thread
 from tenex.store.lock import FolderLock
 from tenex.telemetry import redact
 
-from . import approvals, configuration, conversations, daemon, database, files, inboxes, machine, relays
+from . import configuration, conversations, daemon, database, files, inboxes, machine, relays
 from .findings import Case, Finding, Level, Repair, fault, warning
 
 
@@ -50,7 +50,6 @@ CHECKS: Final = (
     Check("database", database.database, 30),
     Check("conversations", conversations.conversations, 120),  # 0.1 s each, and 0.2 s for each 100 MB
     Check("claims", conversations.claims, 120),  # without an index all journals are read
-    Check("approvals", approvals.approvals, 60),
     Check("journal", conversations.daemon_journal, 30),
     Check("index", conversations.index, 60),
     Check("relays", relays.relays, 30),

@@ -11,10 +11,9 @@ from tenex.core.config import Policy
 from tenex.core.errors import UsageError
 from tenex.core.phases import Phase
 from tenex.core.work.tool_names import SERVER_MARK, server_of
+from tenex.operations.listed_tools import listed_tools
+from tenex.operations.prompt_preview import load_readonly
 from tenex.settings import Settings, resolve_paths, suggestion
-
-from .listed_tools import listed_tools
-from .prompt_preview import load_readonly
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,28 +4,33 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from tenex.app import Application
+from tenex.app.control import OPERATOR
+from tenex.app.extension import Extension
 from tenex.core.conversation import Conversation
 from tenex.core.errors import TenexError, UsageError
 from tenex.core.ids import ConversationId
-from tenex.core.ports import Clock
 from tenex.core.records import ApprovalAnswered, Record
 from tenex.core.signals import ApprovalDecided
-from tenex.operations.approvals import open_requests
-from tenex.runtime.coordinator import ConversationCoordinator
 from tenex.service.control import Handler
 
-from .control import OPERATOR
+from .requests import open_requests
 
 ANSWERED: Final = 20.0
 """Seconds until an answer is durable at most."""
 
 
+def extend(app: Application) -> Extension:
+    """Answer the requests for the list of what waits, and for an answer."""
+    orders = ApprovalOrders(app)
+    return Extension(observers=[orders], orders=orders.handlers)
+
+
 class ApprovalOrders:
     """Lists what waits, and delivers the operator's answers; sees when they are durable. An `Observer`."""
 
-    def __init__(self, coordinator: ConversationCoordinator, clock: Clock) -> None:
-        self._coordinator = coordinator
-        self._clock = clock
+    def __init__(self, app: Application) -> None:
+        self._app = app
         self._waiting: dict[tuple[ConversationId, int], asyncio.Future[ApprovalAnswered]] = {}
 
     def on_records(self, conversation: Conversation, records: Sequence[Record]) -> None:
@@ -43,8 +48,8 @@ class ApprovalOrders:
 
     async def _list(self, _: Mapping[str, Any]) -> list[dict[str, Any]]:
         """`approvals`: every request that waits; those of the files are in memory, since each has a timer."""
-        states = [actor.conversation for actor in self._coordinator]
-        return open_requests([state for state in states if state is not None], self._clock.now())
+        states = [actor.conversation for actor in self._app.coordinator]
+        return open_requests([state for state in states if state is not None], self._app.clock.now())
 
     async def _answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """`approve`: `id`, `request`, `yes` and if wanted `reason` and the number of a `call`.
@@ -62,7 +67,7 @@ class ApprovalOrders:
         if type(call) is not int:
             raise UsageError('"call" is the number of a call, or 0 for all')
         conversation = ConversationId(name)
-        state = self._coordinator.conversation(conversation)
+        state = self._app.coordinator.conversation(conversation)
         waits = state.approvals.open.get(request) if state is not None else None
         if waits is None or (call and call not in waits.left):
             raise UsageError("This is not asked any more. `tenex approvals list` shows what is.")
@@ -71,7 +76,7 @@ class ApprovalOrders:
         reason = str(asked.get("reason") or "")
         signal = ApprovalDecided(request=request, is_yes=is_yes, by=OPERATOR, reason=reason, call=call)
         try:
-            self._coordinator.deliver(conversation, signal)
+            self._app.coordinator.deliver(conversation, signal)
             async with asyncio.timeout(ANSWERED):
                 record = await asyncio.shield(waiting)
         except TimeoutError as fault:

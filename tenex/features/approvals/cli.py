@@ -6,12 +6,11 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from tenex.cli.shared import output
+from tenex.cli.shared.options import Globals, parse_phase
+from tenex.cli.shared.register import group, register
 from tenex.core.errors import TenexError, UsageError
 from tenex.core.text.amounts import duration
-
-from .shared import output
-from .shared.options import Globals, parse_phase
-from .shared.register import group, register
 
 PATIENCE: Final = 30.0
 """Seconds for the daemon's answer, which needs one flush to disk."""
@@ -82,7 +81,8 @@ def explain(
     Tools of MCP servers are known while a daemon runs that has started them.
     """
     from tenex.core.phases import Phase
-    from tenex.operations.explained_calls import explain as explained
+
+    from .explanation import explain as explained
 
     try:
         arguments = json.loads(call)

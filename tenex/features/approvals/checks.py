@@ -10,14 +10,14 @@ from typing import Final
 
 from tenex.core.errors import ConfigurationError, StoreError
 from tenex.core.records import ApprovalAnswered, Record
-from tenex.operations.approvals import proposals
+from tenex.operations.doctor.findings import Case, Finding, warning
 from tenex.runtime.clock import SystemClock
 from tenex.store import segments
 from tenex.store.disk import Disk
 from tenex.store.format import CONVERSATION, as_written
 from tenex.store.opening import open_shared
 
-from .findings import Case, Finding, warning
+from .requests import proposals
 
 _ID: Final = re.compile(r"[0-9a-f]{64}")
 _WANTED: Final = re.compile(

@@ -8,11 +8,10 @@ from tenex.core import records as r
 from tenex.core.approvals.state import AskedCall, Outcome
 from tenex.core.config import Replay
 from tenex.core.ids import CallId, ConversationId, Millis, PublicKey, RunId
-from tenex.operations.approvals import ENOUGH, Proposal, proposals
-from tenex.operations.doctor.approvals import approvals
+from tenex.features.approvals.checks import approvals
+from tenex.features.approvals.requests import ENOUGH, Proposal, proposals
 from tenex.store.format import CONVERSATION
-
-from .doctor_kit import case_of, found_by
+from tests.operations.doctor_kit import case_of, found_by
 
 RUN, CALL = RunId("turn-1.executor"), CallId("k")
 
