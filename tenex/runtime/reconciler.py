@@ -139,7 +139,10 @@ class Reconciler:
             if self._running.get(key) is asyncio.current_task():
                 self._discard(key)
             return
-        signal = await task()
+        try:
+            signal = await task()
+        finally:
+            step.end()  # what the step has started may live on, such as a connection, and keeps its context
         if self._running.get(key) is asyncio.current_task():  # else it was cancelled and discarded
             self._finished.add(key)
         self._post(signal)

@@ -71,17 +71,25 @@ class FairQueue(Generic[T]):
         return next(call for call in self._calls if call[0] == first)
 
 
+def _nothing() -> None:
+    """Begin what needs no leave to begin."""
+
+
 class Step:
     """An effect that is carried out, as the queues see it in which it waits."""
 
     __slots__ = ("begin", "is_waiting", "work")
 
-    def __init__(self, work: Work, begin: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, work: Work, begin: Callable[[], None] = _nothing) -> None:
         self.work = work
         self.begin = begin
         """Called when its turn has come; raises where it may not begin any more."""
         self.is_waiting = False
         """Whether it waits for its turn and has not begun."""
+
+    def end(self) -> None:
+        """Hold nothing of what it was begun for: it has ended."""
+        self.begin = _nothing
 
 
 STEP: Final[ContextVar[Step | None]] = ContextVar("step", default=None)
