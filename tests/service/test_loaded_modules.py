@@ -16,7 +16,7 @@ sys.exit(main(sys.argv[1:4]))
 UNUSED = {
     "rich": "no terminal is written to",
     "pygments": "comes with rich",
-    "prompt_toolkit": "nobody types",
+    "prompt_toolkit": "no terminal reads input",
     "cryptography": "nothing is encrypted",
     "regex": "no text is cut, and no file searched",
     "xml": "no check has run",

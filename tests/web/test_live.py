@@ -51,7 +51,7 @@ async def until_text(tab: socket.socket, words: bytes) -> bytes:
 
 
 def reset(tab: socket.socket) -> None:
-    """Close it as a browser that was killed does: the other side is told that the connection was reset."""
+    """Close it as a browser that was killed does: the server sees the connection reset."""
     if tab.fileno() >= 0:
         tab.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         tab.close()
@@ -201,7 +201,7 @@ async def test_a_tab_that_is_closed_while_it_is_written_to_ends_its_stream_and_i
     assert not [record.getMessage() for record in caplog.records if record.name == "asyncio"]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends connections that nobody reads")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a connection whose client never reads")
 async def test_a_tab_that_reads_nothing_is_let_go(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "STREAMS", 1)
     monkeypatch.setattr(server, "STALLED", 1)

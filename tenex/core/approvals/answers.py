@@ -21,6 +21,7 @@ from tenex.core import records as r
 from tenex.core.answers.yes_no import REASON, Answer, Unclear, read_answer, read_answers, read_picture, why_misdated
 from tenex.core.delivery.outgoing import notify, send_as_agent
 from tenex.core.ids import EventId, Millis, PublicKey
+from tenex.core.inbox.command import Command, record_command
 from tenex.core.memory.window import in_a_line
 from tenex.core.people import permissions
 from tenex.core.signals import ApprovalDecided, InboundMessage, MessageDeleted, MessageReceived
@@ -165,18 +166,7 @@ def _in_the_thread(transaction: Transaction, signal: MessageReceived, *, is_only
 
 
 def _record(transaction: Transaction, signal: MessageReceived, words: str) -> None:
-    written = signal.message
-    transaction.add(
-        r.CommandGiven,
-        event_id=written.event_id,
-        author=written.author,
-        name=signal.name,
-        role=signal.role,
-        command=COMMAND,
-        argument=words[:REASON],
-        created_at=written.created_at,
-        origin={} if written.is_reaction else written.origin,
-    )
+    record_command(transaction, Command(COMMAND, words[:REASON]), signal)
 
 
 def _who(transaction: Transaction) -> str:

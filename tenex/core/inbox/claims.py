@@ -40,7 +40,7 @@ from tenex.core.values import replace
 from tenex.core.work.run import CallState
 
 from .claim import Claim, Form, Reading, Recorded
-from .command import Command
+from .command import Command, record_command
 from .commands import (
     UNKNOWN,
     execute_command,
@@ -169,18 +169,7 @@ def _give_all(transaction: Transaction, commands: Sequence[Command], signal: Mes
 
 def _give(transaction: Transaction, command: Command, signal: MessageReceived) -> None:
     """Record a command and execute it."""
-    message = signal.message
-    transaction.add(
-        r.CommandGiven,
-        event_id=message.event_id,
-        author=message.author,
-        name=signal.name,
-        role=signal.role,
-        command=command.name,
-        argument=command.argument,
-        created_at=message.created_at,
-        origin=message.origin,
-    )
+    record_command(transaction, command, signal)
     execute_command(transaction, command, signal)
     state = transaction.state
     is_idle = state.cycle.status == "active" and state.work.turn is None and state.router.question is None

@@ -13,13 +13,13 @@ from tenex.core.records import ApprovalAnswered, Record
 from tenex.operations.doctor.findings import Case, Finding, warning
 from tenex.runtime.clock import SystemClock
 from tenex.store import segments
+from tenex.store.conversations import is_id
 from tenex.store.disk import Disk
 from tenex.store.format import CONVERSATION, as_written
 from tenex.store.opening import open_shared
 
 from .requests import proposals
 
-_ID: Final = re.compile(r"[0-9a-f]{64}")
 _WANTED: Final = re.compile(
     rb'\{"v":\d+,"seq":\d+,"remaining":\d+,"at":-?\d+,"type":"(ApprovalRequested|ApprovalAnswered|ConversationImported)"'
 )
@@ -46,7 +46,7 @@ def approvals(case: Case) -> Iterator[Finding]:
 
 def _from_files(case: Case) -> list[list[Record]]:
     root = case.paths.conversations
-    folders = [path for path in sorted(root.iterdir()) if _ID.fullmatch(path.name)] if root.is_dir() else []
+    folders = [path for path in sorted(root.iterdir()) if is_id(path.name)] if root.is_dir() else []
     return [records for records in map(_approvals_in, folders) if records]
 
 
