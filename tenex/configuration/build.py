@@ -233,7 +233,7 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
         project=project,
         only_agent=only_agent(settings, library),
         sees_pictures=sees_pictures(settings, library),
-        routes_by_rule=settings.conversations.route_by_rule,
+        conversations=settings.conversations.to_core(),
         limits=settings.limits.to_core(),
         gates=settings.gates.to_core(),
         approvals=_approvals(settings, people.owners),

@@ -1,8 +1,8 @@
 """Every setting: its name, its type, its default and its bounds; and the core's values made of them.
 
 `config/tenex.example.toml` documents the settings for users, and a test keeps the two equal. Times are in seconds here
-and in milliseconds in the core. What the core goes by is a field of `Limits`, `Expectation` or `GateRules` there, and
-nowhere else: these sections are made of them.
+and in milliseconds in the core. What the core goes by is a field of `Limits`, `Expectation`, `GateRules` or
+`ConversationRules` there, and nowhere else: these sections are made of them.
 """
 
 import re
@@ -32,6 +32,7 @@ from tenex.core.approvals.rules import COMMAND, OPERANDS, ApprovalRule, Example,
 from tenex.core.config import (
     ApprovalPolicy,
     Bounds,
+    ConversationRules,
     Expectation,
     GateRules,
     Limits,
@@ -264,11 +265,14 @@ class Project(Section):
     event: Annotated[str, AfterValidator(plain), AfterValidator(str.strip)] = ""
 
 
-class ConversationSettings(Section):
-    """What new conversations are."""
+class ConversationSettings(_section_of(ConversationRules)):  # type: ignore[misc] # made of the core's fields
+    """What new conversations are, and how conversations go on."""
 
     agent: Annotated[str, AfterValidator(plain), AfterValidator(str.strip)] = ""
-    route_by_rule: bool = True
+
+    def to_core(self) -> ConversationRules:
+        """The core's rules for conversations."""
+        return ConversationRules(**_core_values(self, "agent"))
 
 
 class PhaseModels(_by_phase(Chain)):  # type: ignore[misc] # made of the phases

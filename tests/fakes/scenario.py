@@ -23,7 +23,18 @@ from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 from tenex.core import records as r
-from tenex.core.config import Agent, AgentKind, GateRules, Limits, Policy, Replay, Role, ToolRule
+from tenex.core.config import (
+    Agent,
+    AgentKind,
+    ConversationRules,
+    GateRules,
+    Limits,
+    Policy,
+    Replay,
+    Role,
+    ToolRule,
+    default_policy,
+)
 from tenex.core.conversation import Conversation, fold, new_conversation
 from tenex.core.cycle.checks import ChangedFile, CheckResult, Inspection
 from tenex.core.dispatch import decide, next_question
@@ -117,11 +128,14 @@ def policy(*, limits: Limits | None = None, gates: GateRules | None = None, rout
     """
     people = [agent("project-manager"), agent("planner"), agent("executor"), agent("helper")]
     people.append(agent("security", AgentKind.EXPERT))
-    return Policy(
+    bare = default_policy(
         roster={member.slug: member for member in people},
         tools=TOOLS,
         project=agent("orchestrator", AgentKind.ORCHESTRATOR, ()),
-        routes_by_rule=routes_by_rule,
+    )
+    return dataclasses.replace(
+        bare,
+        conversations=ConversationRules(route_by_rule=routes_by_rule),
         limits=limits or Limits(),
         gates=gates or ALWAYS,
     )
@@ -140,7 +154,7 @@ def routed_by_rule(known: Policy) -> Policy:
     roster = {
         slug: dataclasses.replace(member, phases=USUAL_PHASES.get(slug, ())) for slug, member in known.roster.items()
     }
-    return dataclasses.replace(known, routes_by_rule=True, roster=roster)
+    return dataclasses.replace(known, conversations=ConversationRules(route_by_rule=True), roster=roster)
 
 
 def _shown(conversation: Conversation, run: Run) -> Prompt:
