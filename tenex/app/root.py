@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tenex import __version__
 from tenex.configuration.agents import former_keys
-from tenex.configuration.build import StaticContext, check_people, configure, reconfigure, shadow_of
+from tenex.configuration.build import StaticContext, check_people, configure, reconfigure, sent_files, shadow_of
 from tenex.configuration.mcp import read_mcp
 from tenex.configuration.mcp_launch import Launcher
 from tenex.core.config import Policy
@@ -92,6 +92,7 @@ from .mcp_tools import McpTools
 from .mcp_views import McpViews
 from .page_process import PageProcess, command_of
 from .profile_publisher import ProfileAnnouncer
+from .shown_files import LateFileSender, ShownFiles
 from .typing_indicators import TypingIndicators, project_status
 from .unread_kinds import UnreadKinds
 from .watch_stream import WatchStream
@@ -290,6 +291,7 @@ class Application:
         self.mcp.apply(await asyncio.to_thread(read_mcp, self.settings))
 
         self.views = TurnViews(self.places.views, workspace)
+        self._file_sender = LateFileSender()
         views = McpViews(self.mcp, self.views, launcher.in_view)
         self.mcp_tools = McpTools(self.mcp, views, self._keep_file, workspace.root)
         await asyncio.to_thread(self.views.clear)
@@ -308,6 +310,7 @@ class Application:
             mcp_tools=self.mcp_tools,
             views=self.views,
             ask=lambda question: self.asker(question),  # noqa: PLW0108 it is made in a later step
+            file_sender=self._file_sender,
         )
         self.stack.push_async_callback(self.static.background.close)
 
@@ -335,6 +338,9 @@ class Application:
         self.extensions = [extend(self) for extend in extensions]
 
         signings = (extension.signing for extension in self.extensions)
+        senders = (extension.files for extension in self.extensions)
+        self._file_sender.make = next((sender for sender in senders if sender is not None), None)
+
         self.signing = next((signing for signing in signings if signing is not None), None)
         self.sign = self.signing.sign if self.signing is not None else sign_here
 
@@ -460,6 +466,7 @@ class Application:
             budget=lambda: current.now.settings.models.context_tokens,
             daily=self.daily,
             undo=self._undo,
+            show=ShownFiles(self.static.workspace, lambda: sent_files(current.now.settings, self.static)).show,
             named_files=self._named_files,
             checks=LiveChecks(current),
         )

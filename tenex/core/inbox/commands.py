@@ -34,6 +34,7 @@ from tenex.core.work import holds
 from tenex.core.work.turns import advance, stop_turn
 
 from .command import Command, SlashCommand
+from .show import SHOW
 
 FILES_NAMED = 5
 """Changed files that the answer to `/stop` names."""
@@ -549,6 +550,7 @@ COMMANDS: Final = (
         takes_argument=True,
         carry_out=undo,
     ),
+    SHOW,
     SlashCommand(name="continue", help="go on after a limit, a hold or a refused decision", carry_out=_give_continue),
     SlashCommand(
         name=approvals.COMMAND,
