@@ -109,7 +109,7 @@ async def test_in_direct_messages_the_file_is_encrypted_and_a_message_of_its_own
             received = await me.received()
             stored = json.dumps(await person.stored(relay))
     (sent,) = [event for event in received if event.kind == FILE]
-    tags = dict(tag[:2] for tag in sent.tags)
+    tags = {tag[0]: tag[1] for tag in sent.tags}
     assert tags["file-type"] == "text/markdown"
     assert tags["encryption-algorithm"] == "aes-gcm"
     assert tags["p"] == folder.owner.public

@@ -3,8 +3,8 @@
 from typing import Final
 
 from tenex.core import records as r
-from tenex.core.config import Role
 from tenex.core.delivery.outgoing import notify
+from tenex.core.people.permissions import Decision
 from tenex.core.port_values import ShowOutcome
 from tenex.core.signals import MessageReceived
 from tenex.core.text.foreign import trimmed
@@ -20,11 +20,9 @@ _QUOTES: Final = "`\"'“”‘’"
 
 
 def show(transaction: Transaction, command: Command, signal: MessageReceived) -> None:
-    """Have a file looked up for who may read the workspace: owners and members."""
+    """Have a file looked up."""
     path = trimmed(command.argument).strip(_QUOTES).strip()
-    if signal.role not in (Role.OWNER, Role.MEMBER):
-        notify(transaction, "/show is for owners and members.")
-    elif len(path) > LONGEST_PATH:
+    if len(path) > LONGEST_PATH:
         notify(transaction, f"That path is too long: at most {LONGEST_PATH:,} characters. Write `/show` for a list.")
     elif len(transaction.state.delivery.shows) >= MOST_AT_ONCE:
         notify(transaction, "I am still at the last files. Write `/show` again once they are here.")
@@ -45,6 +43,6 @@ SHOW: Final = SlashCommand(
     usage="FILE",
     help="send a file of the workspace; of a folder, what is in it",
     takes_argument=True,
-    needs=None,
+    needs=Decision.READING,
     carry_out=show,
 )
