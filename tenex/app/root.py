@@ -78,6 +78,7 @@ from tenex.store.view import Views
 from tenex.telemetry.record_log import RecordLog
 from tenex.tools.named_files import named_files
 from tenex.tools.sandbox import probe_bubblewrap
+from tenex.tools.sent_files import SentFiles
 from tenex.tools.turn_views import TurnViews
 from tenex.tools.umask import make_folders, process_umask
 from tenex.tools.workspace import Workspace
@@ -293,7 +294,7 @@ class Application:
         self.views = TurnViews(self.places.views, workspace)
         self._file_sender = LateFileSender()
         views = McpViews(self.mcp, self.views, launcher.in_view)
-        self.mcp_tools = McpTools(self.mcp, views, self._keep_file, workspace.root)
+        self.mcp_tools = McpTools(self.mcp, views, self._keep_file, workspace.root, self._sent_files)
         await asyncio.to_thread(self.views.clear)
         self.stack.push_async_callback(self.views.close)
 
@@ -466,7 +467,7 @@ class Application:
             budget=lambda: current.now.settings.models.context_tokens,
             daily=self.daily,
             undo=self._undo,
-            show=ShownFiles(self.static.workspace, lambda: sent_files(current.now.settings, self.static)).show,
+            show=ShownFiles(self.static.workspace, self._sent_files).show,
             named_files=self._named_files,
             checks=LiveChecks(current),
         )
@@ -523,6 +524,9 @@ class Application:
 
     async def _named_files(self, tool: str, arguments: Mapping[str, Any]) -> Mapping[str, str]:
         return await asyncio.to_thread(named_files, self.static.workspace.root, tool, arguments)
+
+    def _sent_files(self) -> SentFiles:
+        return sent_files(self.current.now.settings, self.static)
 
     async def _undo(self, effect: Undo) -> UndoOutcome:
         return await self.rollbacks.undo(effect)

@@ -10,15 +10,12 @@ from tenex.core.ports import ExecutionContext, ToolResult
 
 from .dependencies import ToolTable
 from .files_read import WorkspaceOf
-from .sent_files import EXCERPT, MOST_WAITING, FileForPerson, SentFiles, size_in_words
+from .sent_files import EXCERPT, MOST_WAITING, SENDING, FileForPerson, SentFiles, size_in_words
 from .tool import Refusal, Tool, object_schema, string
 from .workspace import Workspace
 
 LONGEST_CAPTION: Final = 200
 """Characters."""
-
-_TIME_CAP: Final = 150.0
-"""Seconds: three servers are tried, each for forty at most."""
 
 
 def attach_tool(workspace_of: WorkspaceOf, files: SentFiles) -> Tool:
@@ -48,7 +45,7 @@ def attach_tool(workspace_of: WorkspaceOf, files: SentFiles) -> Tool:
         access=Access.READ,
         replay=Replay.IDEMPOTENT,
         body=attach,
-        time_cap=_TIME_CAP,
+        time_cap=SENDING,
     )
 
 

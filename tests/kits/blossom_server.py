@@ -80,11 +80,11 @@ class _Handler(BaseHTTPRequestHandler):
         if state.fault == "redirect":
             self._answer(307, b"", {"Location": f"{state.url}/elsewhere"})
             return
-        if state.fault == "slow":
-            state.released.wait(60)
         is_new = digest not in state.blobs
         media_type = self.headers.get("Content-Type", "application/octet-stream")
         state.blobs[digest] = (body, media_type)
+        if state.fault == "slow":
+            state.released.wait(60)
         self._answer(201 if is_new else 200, _descriptor(state, digest, len(body), media_type), {})
 
     def _give(self, *, with_body: bool) -> None:
