@@ -93,7 +93,7 @@ async def test_an_authorization_that_has_expired_is_refused_by_the_server() -> N
 
 async def test_a_server_that_others_name_is_not_asked_at_a_private_address() -> None:
     with blossom_server() as server:
-        with pytest.raises(FileNotSent, match="127.0.0.1 is not at a public address"):
+        with pytest.raises(FileNotSent, match=r"127\.0\.0\.1 is not at a public address"):
             await sent(FileServer(server.url))
         assert server.uploads == []
 
