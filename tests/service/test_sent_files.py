@@ -13,13 +13,14 @@ from tenex.nostr.threading.direct import CHAT
 from tenex.nostr.threading.files import FILE
 from tests.fakes.modelprotocol import Answer
 from tests.fakes.modelscripts import Asked, Team, calls
+from tests.fakes.modelserver import model_server
 from tests.kits.blossom_server import BlossomServer, blossom_server
 from tests.kits.direct_messages import began, listening, sdk
 
 from . import person
 from .chats import Chat
 from .kit import Folder, of_kind
-from .loopback import at_work, settled
+from .loopback import at_work, folder_with_model, serving, settled
 
 MINUTES = "# Minutes\n\n" + "We decided to ship it.\n" * 400
 WORDS = "The minutes are ready to mail."
@@ -124,3 +125,86 @@ async def test_in_direct_messages_the_file_is_encrypted_and_a_message_of_its_own
     (words,) = [event for event in received if event.kind == CHAT and WORDS in event.content]
     assert server.url not in words.content
     assert server.url not in stored, "the relay knows no address of it"
+
+
+async def test_a_daemon_killed_between_upload_and_record_sends_the_file_once(tmp_path: Path, relay: str) -> None:
+    with blossom_server("slow") as server:
+        async with model_server(attaching()) as model:
+            folder = folder_with_model(tmp_path / "data", relay, model, with_server(server))
+            prepared(folder)
+            async with serving(folder, model) as process:
+                name = await folder.write("Send me the minutes of March 11.")
+                await person.until(lambda: server.blobs)
+                await process.die()
+            assert results(folder, name) == [], "the server has it, and the journal does not"
+            server.fault = ""
+            async with serving(folder, model):
+                await settled(folder, name)
+                await folder.delivered(name)
+                replies = await folder.replies(name)
+        digest = sha256(MINUTES.encode()).hexdigest()
+        assert server.uploads == [digest], "it is not uploaded again"
+    assert sum(digest in event["content"] for event in replies) == 1
+    assert len([event for event in replies if imeta(event)]) == 1
+
+
+async def test_what_no_server_takes_is_text_in_the_answer_and_the_agent_knows(tmp_path: Path, relay: str) -> None:
+    with blossom_server("413") as server:
+        async with at_work(tmp_path, relay, attaching(), with_server(server)) as (folder, _):
+            prepared(folder)
+            name = await folder.write("Send me the minutes of March 11.")
+            await settled(folder, name)
+            (answer,) = [event for event in await folder.replies(name) if WORDS in event["content"]]
+    reason = "127.0.0.1 answers HTTP 413: no room"
+    (result,) = results(folder, name)
+    assert result.content.startswith(f"Not sent as a file ({reason}")
+    begin, _, rest = answer["content"].partition(f"{PATH}, the first 4 kB of 9 kB:\n\n")
+    assert begin == f"{WORDS}\n\n"
+    assert rest.startswith("# Minutes\n\nWe decided to ship it.")
+    assert f"[The rest was not sent: {reason}" in rest
+    assert rest.endswith(f"It is in the workspace: {PATH}.]")
+    assert imeta(answer) == []
+
+
+async def test_people_are_shown_files_and_folders(tmp_path: Path, relay: str) -> None:
+    png = b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + (64).to_bytes(4, "big") + (48).to_bytes(4, "big") + b"\0"
+    with blossom_server() as server:
+        async with at_work(tmp_path, relay, Team(), with_server(server)) as (folder, _):
+            prepared(folder, "notes/today.md", b"# Today\n")
+            prepared(folder, "chart.png", png)
+            prepared(folder, "long.txt", b"words\n" * 10_000)
+            prepared(folder, ".env", b"TOKEN=1")
+            (folder.workspace / "out").symlink_to(tmp_path)
+            name = await folder.write("/show")
+
+            async def shown(path: str) -> person.Wire:
+                before = len(of_kind(folder.records(name), r.FileShown))
+                await folder.write(f"/show {path}", to=name)
+                await person.until(lambda: len(of_kind(folder.records(name), r.FileShown)) > before)
+                return (await folder.replies(name))[-1]
+
+            await person.until(lambda: of_kind(folder.records(name), r.FileShown))
+            assert (await folder.replies(name))[-1]["content"].splitlines() == [
+                "In the workspace:",
+                "notes/",
+                "out/",
+                ".env",
+                "chart.png",
+                "long.txt",
+            ]
+            assert (await shown("notes"))["content"] == "In notes/:\ntoday.md"
+            assert (await shown("`notes/today.md`"))["content"] == "notes/today.md:\n\n# Today"
+            chart = await shown("chart.png")
+            assert chart["content"] == f"chart.png (25 bytes)\n\nchart.png\n{imeta(chart)[0]['url']}"
+            assert imeta(chart)[0]["dim"] == "64x48"
+            assert await loaded(imeta(chart)[0]["url"]) == png
+            long = await shown("long.txt")
+            assert await loaded(imeta(long)[0]["url"]) == b"words\n" * 10_000
+            assert "never sent" in (await shown(".env"))["content"]
+            assert "leads outside the workspace" in (await shown("out/data/keys/owner.nsec"))["content"]
+            assert "contains `..`" in (await shown("../data/tenex.toml"))["content"]
+            assert (await shown("gone.md"))["content"] == "There is no file gone.md; `/show` shows what there is."
+            assert len(server.uploads) == 2
+        restored = folder.state(name)
+    assert not restored.delivery.shows
+    assert restored.cycle.messages == (), "a command is no message"
