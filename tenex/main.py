@@ -8,6 +8,7 @@ from tenex.cli.main import run
 from tenex.feature import Feature
 from tenex.features.approvals.feature import APPROVALS
 from tenex.features.evaluation.feature import EVALUATION
+from tenex.features.file_uploads.feature import FILE_UPLOADS
 from tenex.features.lessons.feature import LESSONS
 from tenex.features.mcp_serve.feature import MCP_SERVE
 from tenex.features.metrics.feature import METRICS
@@ -22,6 +23,7 @@ FEATURES: Final[Sequence[Feature]] = (
     SIGNERS,
     QUOTATIONS,
     PICTURES,
+    FILE_UPLOADS,
     MODEL_CHOICES,
     LESSONS,
     APPROVALS,

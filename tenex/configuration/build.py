@@ -13,7 +13,7 @@ from tenex.core.conversation import Conversation
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import PublicKey, Slug
 from tenex.core.people.trust import may_reach
-from tenex.core.ports import Checks, KindRunner, Model
+from tenex.core.ports import Checks, FileSender, KindRunner, Model
 from tenex.llm.scripted import Pace
 from tenex.nostr.keys import Key, KeyRing, RemoteKey, npub, parse_project_address, parse_public_key
 from tenex.nostr.profiles import Identity
@@ -33,6 +33,7 @@ from tenex.tools.project_checks import TESTS, ProjectCheck, checks_of
 from tenex.tools.project_environment import ProjectEnvironment
 from tenex.tools.registry import ToolRegistry
 from tenex.tools.sandbox import RunPolicy
+from tenex.tools.sent_files import SentFiles
 from tenex.tools.serialized_calls import Transactions
 from tenex.tools.shadow_git import CheckpointFailed, has_git
 from tenex.tools.shell_runner import Programs, ShellRules
@@ -89,6 +90,8 @@ class StaticContext:
     """What programs of agents write to in phases that permit no changes; None in a preview."""
     mcp_tools: ToolSource | None = None
     """The tools of MCP servers; None in a preview, which starts none."""
+    file_sender: FileSender | None = None
+    """Uploads files for people; None in a preview."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -404,6 +407,7 @@ def _tools(
         check_asks=check is RunPolicy.UNSANDBOXED and not is_offline,
         skills=own.skills,
         background=ground.background,
+        sent_files=sent_files(settings, ground),
     )
     loaded = own.load(library, ground.workspace, shell.policy, parts.programs)
     tools = [*standard_tools(parts), *loaded.tools]
@@ -418,6 +422,11 @@ def _tools(
         lambda conversation: where.check_logs / conversation,
     )
     return registry, loaded, checks
+
+
+def sent_files(settings: Settings, ground: StaticContext) -> SentFiles:
+    """What sends files to people, as the settings permit it."""
+    return SentFiles(ground.file_sender, most=settings.files.max_bytes, never=settings.files.never)
 
 
 def _changes_of(shadow: Checkpoints | None, conversation: Conversation, belongs: Mapping[str, str]) -> str:

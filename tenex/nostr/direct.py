@@ -26,9 +26,9 @@ from .keys import Key, SecretKey
 from .reactions import REACTION
 from .threading.base import is_hex64, tags_named
 from .threading.direct import CHAT, ENCRYPTED
+from .threading.files import FILE
 
 SEAL: Final = 13
-FILE: Final = 15
 GIFT_WRAP: Final = 1059
 EPHEMERAL_WRAP: Final = 21059
 

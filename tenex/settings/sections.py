@@ -83,6 +83,15 @@ def _http_url(url: str) -> str:
     return url
 
 
+def _file_server(url: str) -> str:
+    url = _http_url(url).rstrip("/")
+    parts = urlsplit(url)
+    is_here = parts.hostname in ("localhost", "127.0.0.1", "::1")
+    if parts.query or parts.fragment or (parts.scheme.lower() != "https" and not is_here):
+        raise ValueError("must be the https address of a Blossom server, such as https://blossom.example.com")
+    return url
+
+
 def _phase_or_any(name: str) -> str:
     phase = Phase.parse(name)
     if name and phase is None:
@@ -648,6 +657,14 @@ class Traces(Section):
     content: bool = False
 
 
+class Files(Section):
+    """Where files for people are uploaded, and which are not."""
+
+    servers: list[Annotated[str, AfterValidator(_file_server)]] = []
+    max_bytes: Annotated[int, Field(ge=1_000, le=100_000_000)] = 20_000_000
+    never: list[Text] = [".env", ".env.*", "*.pem", "*.key", "*.p12", "*.kdbx", "id_*", ".netrc", ".ssh", ".gnupg"]
+
+
 class Log(Section):
     """What is logged to stderr, and how."""
 
@@ -675,7 +692,7 @@ class Shutdown(Section):
     deadline: Seconds = 8
 
 
-FEATURES_OF: Final = {"metrics": "metrics", "traces": "traces"}
+FEATURES_OF: Final = {"files": "file_uploads", "metrics": "metrics", "traces": "traces"}
 """The sections of features, each with the feature's name, which is said where a program is without it."""
 
 
@@ -707,6 +724,7 @@ class Settings(BaseSettings):
     workspace: WorkspaceSettings = WorkspaceSettings()
     checks: Annotated[dict[str, CheckSettings], AfterValidator(_check_names)] = {}
     mcp: Mcp = Mcp()
+    files: Files = Files()
     log: Log = Log()
     metrics: Metrics = Metrics()
     traces: Traces = Traces()

@@ -9,6 +9,7 @@ from tenex.core.ports import ExecutionContext
 from .background import BackgroundCommands
 from .checkpoints import Checkpoints
 from .sandbox import RunPolicy
+from .sent_files import LARGEST_FILE, SentFiles
 from .serialized_calls import Transactions
 from .shell_runner import Programs, ShellRules
 from .skills import Skills
@@ -37,6 +38,7 @@ class ToolDependencies:
         check_asks: `check` runs what models wrote with all rights of the daemon's user, so a person is asked.
         skills: what `read_skill` reads.
         background: the programs that go on after a call, those of earlier tools too.
+        sent_files: what `attach` sends files by.
     """
 
     workspace: Workspace
@@ -53,6 +55,7 @@ class ToolDependencies:
     check_asks: bool = False
     skills: Skills = Skills()
     background: BackgroundCommands = field(default_factory=BackgroundCommands)
+    sent_files: SentFiles = field(default_factory=lambda: SentFiles(None, most=LARGEST_FILE, never=()))
 
     @property
     def checkpoints(self) -> Checkpoints | None:

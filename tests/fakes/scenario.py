@@ -48,6 +48,7 @@ from tenex.core.effects import (
     ModelCall,
     Publish,
     Route,
+    Show,
     Timer,
     ToolCall,
     Undo,
@@ -61,7 +62,7 @@ from tenex.core.memory.window import CONTEXT_TOKENS
 from tenex.core.messages import NO_USAGE, CallRequest, ModelStep, Usage
 from tenex.core.pending import pending
 from tenex.core.phases import PHASE_TRANSITIONS, Access, Phase, way
-from tenex.core.port_values import UndoOutcome
+from tenex.core.port_values import ShowOutcome, UndoOutcome
 from tenex.core.ports import Prompt, PublishOutcome, ToolResult, UnsignedEvent
 from tenex.core.rollback.whole import ConversationForked, RolledBack
 from tenex.core.signals import (
@@ -76,6 +77,7 @@ from tenex.core.signals import (
     Opened,
     Published,
     RouteAnswered,
+    ShowReturned,
     Signal,
     TimerFired,
     ToolReturned,
@@ -376,6 +378,8 @@ class Scenario:
                 return evaluated(self.conversation, effect, self.policy, self.now)
             case Undo():
                 return UndoReturned(key=effect.key, outcome=self.undo(effect))
+            case Show(path=path):
+                return ShowReturned(key=effect.key, outcome=ShowOutcome(text=f"{path}: shown"))
             case Inspect():
                 return Inspected(key=effect.key, inspection=self.inspect(effect))
             case Check():

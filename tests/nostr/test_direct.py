@@ -10,7 +10,6 @@ from tenex.core.ids import PublicKey
 from tenex.core.port_values import UnsignedEvent
 from tenex.nostr.direct import (
     EPHEMERAL_WRAP,
-    FILE,
     GIFT_WRAP,
     LARGEST,
     SEAL,
@@ -26,6 +25,7 @@ from tenex.nostr.direct import (
 from tenex.nostr.events import Event, parse_event, sign, to_wire, unsigned_event
 from tenex.nostr.keys import SecretKey
 from tenex.nostr.threading.direct import CHAT, ENCRYPTED, LARGEST_RUMOR, LARGEST_TEXT
+from tenex.nostr.threading.files import FILE
 
 sdk = pytest.importorskip("nostr_sdk")
 

@@ -13,11 +13,12 @@ import pytest
 from tenex.app.direct_messages import GUESTS_PER_DAY
 from tenex.core import records as r
 from tenex.core.ids import EventId
-from tenex.nostr.direct import FILE, GIFT_WRAP, SEAL, nip44_decrypt, nip44_encrypt
+from tenex.nostr.direct import GIFT_WRAP, SEAL, nip44_decrypt, nip44_encrypt
 from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.events import sign, to_wire, unsigned_event
 from tenex.nostr.keys import KeyRing, SecretKey, nevent, npub
 from tenex.nostr.threading.direct import CHAT, ENCRYPTED
+from tenex.nostr.threading.files import FILE
 from tests.fakes.faultrelay import FaultRelay
 from tests.fakes.modelscripts import Team
 from tests.kits.daemon_approvals import COMMAND, UNCONFINED, runs, times

@@ -30,6 +30,7 @@ DESIGNED = {
     "search_files": (Access.READ, Replay.READ),
     "git_status": (Access.READ, Replay.READ),
     "git_diff": (Access.READ, Replay.READ),
+    "attach": (Access.READ, Replay.IDEMPOTENT),
     "git_commit": (Access.CHANGE, Replay.ONCE),
     "write_file": (Access.CHANGE, Replay.IDEMPOTENT),
     "edit_file": (Access.CHANGE, Replay.ONCE),

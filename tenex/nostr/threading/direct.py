@@ -29,6 +29,7 @@ from tenex.nostr.urls import normalise_url
 
 from . import base
 from .base import Tag, ThreadingScheme
+from .files import file_events
 from .split import in_parts
 
 ENCRYPTED: Final = 4
@@ -92,8 +93,13 @@ class DirectChat(ThreadingScheme):
     def seal(self, draft: OutgoingMessage, marks: tuple[Tag, ...]) -> tuple[UnsignedEvent, ...]:
         """Answer in kind 14 by the key that was addressed, without a signature."""
         people = tuple(("p", str(key)) for key in draft.address.get("people", ()))
-        tags = (*people, *_reply_tags(draft, self.name), *draft.tags, *marks)
-        return in_parts(_by_one_key(draft), CHAT, tags, LARGEST_RUMOR)
+        thread = (*people, *_reply_tags(draft, self.name))
+        spoken = _by_one_key(draft)
+        files = [file for file in draft.files if file.key]
+        texts: tuple[UnsignedEvent, ...] = ()
+        if draft.text or not files:
+            texts = in_parts(spoken, CHAT, (*thread, *draft.tags, *marks), LARGEST_RUMOR)
+        return (*texts, *file_events(files, spoken, (*thread, *marks), draft.created_at + len(texts)))
 
 
 class LegacyDirect(DirectChat):
@@ -105,6 +111,8 @@ class LegacyDirect(DirectChat):
     def seal(self, draft: OutgoingMessage, marks: tuple[Tag, ...]) -> tuple[UnsignedEvent, ...]:  # noqa: ARG002
         """Answer in kind 4 with the tags that every client adds; all others could be read by anyone."""
         people = tuple(("p", str(key)) for key in draft.address.get("people", ())[:1])
+        lost = [f"[{file.name} was not sent: messages of this kind (NIP-04) carry no files.]" for file in draft.files]
+        draft = replace(draft, text="\n\n".join(part for part in (draft.text, *lost) if part))
         return in_parts(_by_one_key(draft), ENCRYPTED, (*people, *_reply_tags(draft, self.name)), LARGEST_TEXT)
 
 
