@@ -10,7 +10,6 @@ from tenex.core.ids import PublicKey
 from tenex.core.port_values import UnsignedEvent
 from tenex.nostr.direct import (
     EPHEMERAL_WRAP,
-    FILE,
     GIFT_WRAP,
     LARGEST,
     SEAL,
@@ -25,7 +24,7 @@ from tenex.nostr.direct import (
 )
 from tenex.nostr.events import Event, parse_event, sign, to_wire, unsigned_event
 from tenex.nostr.keys import SecretKey
-from tenex.nostr.threading.direct import CHAT, ENCRYPTED, LARGEST_RUMOR, LARGEST_TEXT
+from tenex.nostr.threading.direct import CHAT, ENCRYPTED, FILE, LARGEST_RUMOR, LARGEST_TEXT
 
 sdk = pytest.importorskip("nostr_sdk")
 
@@ -153,7 +152,7 @@ def test_a_kind_4_that_cannot_be_decrypted_is_no_message(content: str) -> None:
     assert read_direct(event(ENCRYPTED, content), KEYS) is None
 
 
-@pytest.mark.parametrize(("kind", "is_read"), [(CHAT, True), (FILE, False)])
+@pytest.mark.parametrize(("kind", "is_read"), [(CHAT, True), (FILE, True)])
 def test_a_private_message_that_was_published_as_it_is_is_answered_in_a_gift_wrap(kind: int, is_read: bool) -> None:
     message = read_direct(event(kind, "hello"), KEYS)
     assert message is not None
