@@ -1,6 +1,7 @@
 """Loads the files that messages name: bounded in number, size and time, and never from private addresses."""
 
 import asyncio
+import mimetypes
 from collections.abc import Awaitable, Callable, Sequence
 from email.message import Message
 from hashlib import sha256
@@ -32,6 +33,8 @@ MOST_FILE_BYTES: Final = 20_000_000
 """Of one file: a scan of many pages, or half an hour of speech."""
 AT_ONCE: Final = 4
 """Files of all messages that are loaded at the same time."""
+
+UNKNOWN: Final = "application/octet-stream"
 
 _WEB_PAGES: Final = ("text/html", "application/xhtml+xml")
 _PAGE_BEGINS: Final = (b"<!doctype html", b"<html")
@@ -111,11 +114,12 @@ class FileLoader:
         there = await asyncio.to_thread(self._pictures.read, file.address) if file.encryption is None else None
         data, kind, called = (there.data, "", "") if there is not None else await _fetched(file, host)
         shown = media_type(data)
-        kind = shown or file.media_type or kind or "application/octet-stream"
         if file.is_picture and not shown and not file.is_declared:
             raise ValueError("it is no PNG, JPEG, GIF or WebP")
 
-        name = safe_name(file.name or called or _last_part(file.address), kind)
+        said = file.name or called or _last_part(file.address)
+        kind = shown or file.media_type or kind or mimetypes.guess_type(said)[0] or UNKNOWN
+        name = safe_name(said, kind)
         inbox = InboxFiles(self._inbox_of(conversation))
         name = await self._change(inbox.add, name, data)
         received = ReceivedFile(
@@ -161,7 +165,7 @@ async def _fetched(file: SentFile, host: str) -> tuple[bytes, str, str]:
     is_page = kind in _WEB_PAGES or data[:200].lstrip().lower().startswith(_PAGE_BEGINS)
     if is_page and file.media_type not in _WEB_PAGES:
         raise _WebPage
-    return data, kind, called
+    return data, "" if kind == UNKNOWN else kind, called
 
 
 def _decrypted(data: bytes, file: SentFile) -> bytes:

@@ -16,7 +16,7 @@ from tenex.features.received_files import loader as files
 from tenex.features.received_files.loader import FileLoader
 from tenex.nostr import addresses
 from tenex.nostr.encrypted_file import EncryptedFile, encrypt
-from tenex.store import inbox_files
+from tenex.store import atomic, inbox_files
 from tenex.store.pictures import PictureFolder
 from tests.fakes.certificates import certificate
 from tests.kits.addresses import Server, resolving_to
@@ -273,7 +273,7 @@ async def test_a_disk_that_is_full_is_a_fault_like_others(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(inbox_files.atomic, "replace", full)
+    monkeypatch.setattr(atomic, "replace", full)
     fault = await inbox.fault(f"{base}cat.png")
     assert fault == f"{DOMAIN} does not answer, or it cannot be kept (No space left on device)"
 
