@@ -13,16 +13,16 @@ from tenex.features.lessons.feature import LESSONS
 from tenex.features.mcp_serve.feature import MCP_SERVE
 from tenex.features.metrics.feature import METRICS
 from tenex.features.model_choices.feature import MODEL_CHOICES
-from tenex.features.pictures.feature import PICTURES
 from tenex.features.published_agents.feature import PUBLISHED_AGENTS
 from tenex.features.quotations.feature import QUOTATIONS
+from tenex.features.received_files.feature import RECEIVED_FILES
 from tenex.features.signers.feature import SIGNERS
 from tenex.features.traces.feature import TRACES
 
 FEATURES: Final[Sequence[Feature]] = (
     SIGNERS,
     QUOTATIONS,
-    PICTURES,
+    RECEIVED_FILES,
     FILE_UPLOADS,
     MODEL_CHOICES,
     LESSONS,

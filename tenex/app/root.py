@@ -339,7 +339,7 @@ class Application:
         self.extensions = [extend(self) for extend in extensions]
 
         signings = (extension.signing for extension in self.extensions)
-        senders = (extension.files for extension in self.extensions)
+        senders = (extension.file_sender for extension in self.extensions)
         self._file_sender.make = next((sender for sender in senders if sender is not None), None)
 
         self.signing = next((signing for signing in signings if signing is not None), None)
@@ -476,7 +476,7 @@ class Application:
         self.observers += [observer for extension in self.extensions for observer in extension.observers]
         self.readable = Views(self.folder, self.disk)
         finders = (extension.quotations for extension in self.extensions)
-        loaders = (extension.pictures for extension in self.extensions)
+        loaders = (extension.files for extension in self.extensions)
         self.coordinator = ConversationCoordinator(
             ActorDependencies(
                 journals=_Journals(self.folder, self.readable, self.index, self.disk, self.keys, current, clock),
@@ -493,7 +493,7 @@ class Application:
                 left=self._leave,
                 released=self._release,
                 quotations=next((finder() for finder in finders if finder is not None), None),
-                pictures=next((loader() for loader in loaders if loader is not None), None),
+                files=next((loader() for loader in loaders if loader is not None), None),
             )
         )
         self.inbox = Inbox(

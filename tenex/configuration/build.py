@@ -27,6 +27,7 @@ from tenex.tools.changing import ToolSource
 from tenex.tools.check_runner import CheckRunner
 from tenex.tools.checkpoints import Checkpoints
 from tenex.tools.dependencies import ToolDependencies
+from tenex.tools.inbox import Inboxes
 from tenex.tools.overview import overview, workspace_notes
 from tenex.tools.process import DiskReserve
 from tenex.tools.project_checks import TESTS, ProjectCheck, checks_of
@@ -408,6 +409,7 @@ def _tools(
         skills=own.skills,
         background=ground.background,
         sent_files=sent_files(settings, ground),
+        inboxes=Inboxes(where.conversations),
     )
     loaded = own.load(library, ground.workspace, shell.policy, parts.programs)
     tools = [*standard_tools(parts), *loaded.tools]

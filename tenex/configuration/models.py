@@ -171,6 +171,7 @@ def client_config(settings: Settings, places: ProjectPaths) -> tuple[ModelClient
         providers[name] = with_key(ProviderConfig(name=name, kind=kind, **reached), faults)
         if given.grammar != "none" and kind in WITHOUT_GRAMMAR:
             faults.append(f"models.providers.{name}.grammar: the kind {kind} takes none; remove it")
+    pictures = PictureFolder(places.data / PICTURES)
     config = ModelClientConfig(
         providers=providers,
         prices={name: Price(**price.model_dump()) for name, price in models.prices.items()},
@@ -178,7 +179,8 @@ def client_config(settings: Settings, places: ProjectPaths) -> tuple[ModelClient
         stream=models.stream,
         max_output_tokens=models.max_output_tokens,
         sees=frozenset(models.vision),
-        picture=PictureFolder(places.data / PICTURES).read,
+        picture=pictures.read,
+        has_picture=pictures.has,
         read_again=lambda provider: with_key(provider, []),
     )
     return config, faults

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tenex.core.config import Replay, Role
+from tenex.core.ids import ConversationId
 from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
 from tenex.log import get_logger
@@ -69,7 +70,7 @@ def shell_start_tool(programs: Programs, commands: BackgroundCommands, checkpoin
         wanted = needed(needs, arguments)
 
         async def work(on_output: Callable[[bytes], None]) -> str:
-            return await _run(programs, line, folder, on_output, witness, wanted)
+            return await _run(programs, line, folder, on_output, witness, wanted, context.conversation_id)
 
         async def changes() -> tuple[str, ...]:
             return await run_uncancellable(lambda: _changes(checkpoints, before, context, witness))
@@ -176,9 +177,17 @@ async def _run(
     on_output: Callable[[bytes], None],
     witness: Witness,
     needs: Collection[str],
+    conversation: ConversationId,
 ) -> str:
     outcome, settled = await programs.execute(
-        shell_line(line), folder, LONGEST, witness=witness, needs=needs, most_output=0, on_output=on_output
+        shell_line(line),
+        folder,
+        LONGEST,
+        witness=witness,
+        needs=needs,
+        of=conversation,
+        most_output=0,
+        on_output=on_output,
     )
     witness.look()
     ended = outcome.ended("It", LONGEST).removeprefix("It ")

@@ -8,6 +8,7 @@ from tenex.core.ports import ExecutionContext
 
 from .background import BackgroundCommands
 from .checkpoints import Checkpoints
+from .inbox import Inboxes
 from .sandbox import RunPolicy
 from .sent_files import LARGEST_FILE, SentFiles
 from .serialized_calls import Transactions
@@ -39,6 +40,7 @@ class ToolDependencies:
         skills: what `read_skill` reads.
         background: the programs that go on after a call, those of earlier tools too.
         sent_files: what `attach` sends files by.
+        inboxes: the files that people have sent.
     """
 
     workspace: Workspace
@@ -56,6 +58,7 @@ class ToolDependencies:
     skills: Skills = Skills()
     background: BackgroundCommands = field(default_factory=BackgroundCommands)
     sent_files: SentFiles = field(default_factory=lambda: SentFiles(None, most=LARGEST_FILE, never=()))
+    inboxes: Inboxes = Inboxes()
 
     @property
     def checkpoints(self) -> Checkpoints | None:
@@ -66,12 +69,23 @@ class ToolDependencies:
         """The workspace as a call that reads sees it: as the programs of its turn do."""
         return self.views.seen(context) if self.views is not None else self.workspace
 
+    def readable(self, context: ExecutionContext, path: str) -> Workspace:
+        """Where a call that reads looks for a path: in what people have sent, else in the workspace as it sees it.
+
+        Raises:
+            Refusal: nobody has sent a file.
+        """
+        inbox = None
+        if not Path(path).is_relative_to(self.workspace.root):
+            inbox = self.inboxes.workspace(context.conversation_id, path)
+        return inbox or self.seen(context)
+
     @property
     def programs(self) -> Programs | None:
         """How `shell` and `python` run programs; None where they are switched off."""
         if self.shell.policy is RunPolicy.OFF:
             return None
-        return Programs(self.workspace, self.shell, self.views, self.scratch)
+        return Programs(self.workspace, self.shell, self.views, self.scratch, self.inboxes)
 
 
 ToolTable = Mapping[str, Callable[[ToolDependencies], Tool | None]]

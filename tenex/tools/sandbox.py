@@ -114,7 +114,7 @@ def wrapped(
         cwd: where it starts; the workspace unless given.
         can_write: whether the workspace may be written to.
         network: whether it shares the machine's network, services on this machine included.
-        files: further files it sees, read-only, by where it sees them.
+        files: further files and folders it sees, read-only, by where it sees them.
         folders: further folders it sees, read-only, in their own places.
         protected: what is in the workspace and may not be written to all the same; no links.
         scratch: the folder that it has as /tmp; an empty one that vanishes with it unless given.

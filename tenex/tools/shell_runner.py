@@ -14,12 +14,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from tenex.core.config import CallNeed, Replay
+from tenex.core.ids import ConversationId
+from tenex.core.inbox.sent_files import PLACE
 from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
 
 from . import process, sandbox, workspace_scan
 from .git_config import folders_elsewhere, why_no_repository
 from .git_writes import NO_IDENTITY, WritableRepository, writable_repository
+from .inbox import Inboxes
 from .process import DiskReserve, decoded, named
 from .project_environment import ProjectEnvironment
 from .sandbox import RunPolicy
@@ -114,6 +117,8 @@ class Programs:
     """What they write to where the phase permits no changes; without, the workspace is read-only there."""
     scratch: Path | None = None
     """The folder in which each call gets an empty one of its own; the system's unless given."""
+    inboxes: Inboxes = Inboxes()
+    """What people have sent, which is seen in the sandbox."""
 
     @property
     def most(self) -> int:
@@ -237,10 +242,14 @@ class Programs:
                 command, context, folder, deadline, only_reads=only_reads, network=network
             )
         elif only_reads:
-            outcome = await self._attend(command, folder, deadline, can_write=False, network=network)
+            outcome = await self._attend(
+                command, folder, deadline, can_write=False, network=network, of=context.conversation_id
+            )
         else:
             with witness_of(self.workspace.root) as witness:
-                outcome, settled = await self.execute(command, folder, deadline, witness=witness, needs=needs)
+                outcome, settled = await self.execute(
+                    command, folder, deadline, witness=witness, needs=needs, of=context.conversation_id
+                )
         ended = outcome.ended("The command", deadline)
         if is_read_only and not only_reads:
             ended += f" The workspace was read-only to it: {TOO_LARGE}."
@@ -301,10 +310,19 @@ class Programs:
         if self.views is None:
             if not is_sandboxed:
                 raise Refusal("Nothing was run: nothing keeps apart here what a command changes in this phase.")
-            return await self._attend(command, folder, deadline, can_write=False, network=network), True
+            outcome = await self._attend(
+                command, folder, deadline, can_write=False, network=network, of=context.conversation_id
+            )
+            return outcome, True
         async with self.views.using(context, is_sandboxed=is_sandboxed) as view:
             outcome = await self._attend(
-                command, folder, deadline, view=view, can_write=not only_reads, network=network
+                command,
+                folder,
+                deadline,
+                view=view,
+                can_write=not only_reads,
+                network=network,
+                of=context.conversation_id,
             )
             return outcome, only_reads or not view.can_write
 
@@ -331,10 +349,13 @@ class Programs:
         *,
         witness: Witness | None = None,
         needs: Collection[str] = (),
+        of: ConversationId | None = None,
         most_output: int = MOST_OUTPUT,
         on_output: Callable[[bytes], None] = process.drop,
     ) -> tuple[process.Outcome, Settled]:
         """Run a program that may change the workspace, and take away what it may not leave behind.
+
+        It sees what people have sent in the conversation `of`.
 
         Raises:
             Refusal: too little is free on disk, or the repository cannot be written to.
@@ -355,6 +376,7 @@ class Programs:
                 repository=repository,
                 network=NETWORK.name in needs,
                 witness=witness,
+                of=of,
                 most_output=most_output,
                 on_output=on_output,
             )
@@ -377,6 +399,7 @@ class Programs:
         repository: WritableRepository | None = None,
         network: bool = False,
         witness: Witness | None = None,
+        of: ConversationId | None = None,
         most_output: int = MOST_OUTPUT,
         on_output: Callable[[bytes], None] = process.drop,
     ) -> process.Outcome:
@@ -400,6 +423,7 @@ class Programs:
                     repository=repository,
                     network=network or self.rules.network,
                     witness=witness,
+                    of=of,
                     attempts=attempts,
                 )
                 wrapped, environment = await asyncio.to_thread(line)
@@ -431,6 +455,7 @@ class Programs:
         repository: WritableRepository | None,
         network: bool,
         witness: Witness | None,
+        of: ConversationId | None,
         attempts: int,
     ) -> tuple[Sequence[str], dict[str, str]]:
         """The command to run, and the environment to run it in."""
@@ -448,6 +473,8 @@ class Programs:
             (own / name).write_text(content, "utf-8")
         root = self.workspace.root
         elsewhere = folders_elsewhere(root)
+        received = self.inboxes.of(of) if of is not None and not root.is_relative_to(PLACE) else None
+        inbox = {PLACE: received} if received is not None else {}
         opened = [*repository.mounts()] if repository is not None else []
         if network and self.rules.packages is not None:
             for name in _PACKAGE_FOLDERS.values():
@@ -460,7 +487,7 @@ class Programs:
             cwd=folder,
             can_write=can_write,
             network=network,
-            files={f"/etc/{name}": own / name for name in named_files},
+            files={f"/etc/{name}": own / name for name in named_files} | inbox,
             folders=[
                 *elsewhere,
                 *self.project.mounts(),

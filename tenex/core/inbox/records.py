@@ -6,6 +6,7 @@ from typing import Any
 
 from tenex.core.config import Role
 from tenex.core.ids import EventId, PublicKey, Slug
+from tenex.core.inbox.sent_files import ReceivedFile
 from tenex.core.record import Record
 
 
@@ -30,6 +31,8 @@ class MessageRecorded(Record):
     """An agent wrote it, of another daemon or elsewhere, and not a person."""
     by_program: bool = False
     """A program wrote it for its author: it is text alone, and decides nothing."""
+    files: tuple[ReceivedFile, ...] = ()
+    """What became of the files that it names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ def _extend(app: "Application") -> "Extension":
             clock=app.clock,
         )
 
-    return Extension(files=sender)
+    return Extension(file_sender=sender)
 
 
 FILE_UPLOADS: Final = Feature(name="file_uploads", settings=("files",), extend=_extend)
