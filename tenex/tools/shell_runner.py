@@ -114,6 +114,8 @@ class Programs:
     """What they write to where the phase permits no changes; without, the workspace is read-only there."""
     scratch: Path | None = None
     """The folder in which each call gets an empty one of its own; the system's unless given."""
+    networks: TurnNetworks | None = None
+    """Those of the turns in which commands go on in the background."""
 
     @property
     def most(self) -> int:
@@ -232,16 +234,23 @@ class Programs:
         settled = Settled()
         network = NETWORK.name in needs
         is_read_only = only_reads
+        shared = self.shared_with(context)
         if is_confined(context.phase) and not (only_reads and self._view_of(context) is None):
             outcome, is_read_only = await self._in_view(
                 command, context, folder, deadline, only_reads=only_reads, network=network
             )
         elif only_reads:
-            outcome = await self._attend(command, folder, deadline, can_write=False, network=network)
+            outcome = await self._attend(command, folder, deadline, can_write=False, network=network, shared=shared)
         else:
             with witness_of(self.workspace.root) as witness:
-                outcome, settled = await self.execute(command, folder, deadline, witness=witness, needs=needs)
+                outcome, settled = await self.execute(
+                    command, folder, deadline, witness=witness, needs=needs, shared=shared
+                )
         ended = outcome.ended("The command", deadline)
+        if outcome.is_timed_out:
+            ended += self._longer(context, deadline)
+        if network and shared is not None and outcome.status:
+            ended += NOT_THEIR_PORTS
         if is_read_only and not only_reads:
             ended += f" The workspace was read-only to it: {TOO_LARGE}."
         if outcome.status and _NO_REPOSITORY in outcome.output and (why := why_no_repository(self.workspace.root)):
@@ -250,6 +259,47 @@ class Programs:
         ended += await asyncio.to_thread(self.ways_out, outcome, witness, settled, needs)
         result = replace(outcome.result(ended), has_outside_effect=self.reaches_out or network)
         return with_witness(result, witness)
+
+    def shared_with(self, context: ExecutionContext) -> SharedNamespaces | None:
+        """What the commands of a call's turn share, where a command has begun to go on in the background."""
+        view = self._view_of(context) if is_confined(context.phase) else None
+        if view is not None:
+            return view.shared
+        return self.networks.opened(context) if self.networks is not None else None
+
+    async def share(self, context: ExecutionContext, *, network: bool) -> str:
+        """Have the commands of a call's turn reach each other from now on; what cannot be reached, as a sentence.
+
+        Args:
+            context: of the call that starts a command in the background.
+            network: whether a person or a rule has allowed it the network of the machine.
+
+        Raises:
+            Refusal: the phase permits no changes, and only one program at a time can run.
+        """
+        is_sandboxed = self.rules.policy is RunPolicy.SANDBOXED
+        has_own = is_sandboxed and not self.rules.network
+        is_shared = True
+        if is_confined(context.phase):
+            if self.views is None:
+                raise Refusal("Nothing was started: nothing keeps apart here what a command changes in this phase.")
+            view = await self.views.share(context, network=has_own, is_sandboxed=is_sandboxed)
+            is_shared = view.shared is not None and view.shared.has_network
+        elif has_own and not network:
+            is_shared = self.networks is not None and await self.networks.open(context, self.workspace.root)
+        if not has_own:
+            return ""
+        if network:
+            return " Only commands with `network: true` reach its ports."
+        return "" if is_shared else " Other commands cannot reach its ports: this machine does not permit that."
+
+    def _longer(self, context: ExecutionContext, deadline: float) -> str:
+        """How a command gets more time than it had; it begins with a space."""
+        if "shell_start" in context.tools:
+            return " For what takes longer, call `shell_start` with it: that goes on after its call."
+        if deadline < self.most:
+            return f" It may have up to {self.most} s: give `timeout`."
+        return ""
 
     def ways_out(
         self, outcome: process.Outcome, witness: Witness | None, settled: Settled, needs: Collection[str]
@@ -333,6 +383,7 @@ class Programs:
         needs: Collection[str] = (),
         most_output: int = MOST_OUTPUT,
         on_output: Callable[[bytes], None] = process.drop,
+        shared: SharedNamespaces | None = None,
     ) -> tuple[process.Outcome, Settled]:
         """Run a program that may change the workspace, and take away what it may not leave behind.
 
@@ -357,6 +408,7 @@ class Programs:
                 witness=witness,
                 most_output=most_output,
                 on_output=on_output,
+                shared=shared,
             )
         finally:
             if self.rules.policy is RunPolicy.SANDBOXED:
@@ -379,8 +431,9 @@ class Programs:
         witness: Witness | None = None,
         most_output: int = MOST_OUTPUT,
         on_output: Callable[[bytes], None] = process.drop,
+        shared: SharedNamespaces | None = None,
     ) -> process.Outcome:
-        """Run a program to its end.
+        """Run a program to its end; `shared` is what it joins, where that is not of its view.
 
         Raises:
             Refusal: too little is free on disk.
