@@ -166,6 +166,8 @@ class ExecutionContext:
     """What that user may do; None where no message is known."""
     answers: tuple[QuestionReply, ...] = ()
     """What people have answered to questions of this tool with these arguments, the oldest first."""
+    tools: frozenset[str] = frozenset()
+    """The tools that the agent may call in this phase; set by those who carry the call out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,8 +60,8 @@ def _mounted(root: str, upper: str, work: str, *command: str) -> list[str]:
 
 def _make(channel: str, network: str, *layers: str) -> None:
     """Make namespaces and send them: of the user, of mounts and of the network, where they are wanted."""
-    import _socket  # noqa: PLC0415 - a program with an overlay alone starts faster without it
-    import struct  # noqa: PLC0415 - as above
+    import _socket
+    import struct
 
     kinds = ["user"]
     flags = 0
@@ -85,14 +85,13 @@ def _joined(user: str, mount: str, network: str, *command: str) -> list[str]:
     """Enter namespaces that were made before; of the user first, which gives the right to enter the others."""
     parent = os.getppid()
     folder = os.getcwd()  # noqa: PTH109
-    for text, kind in ((user, CLONE_NEWUSER), (network, CLONE_NEWNET), (mount, CLONE_NEWNS)):
-        number = int(text)
-        if number >= 0:
-            _check(_system().setns(number, kind), "setns")
+    _check(_system().setns(int(user), CLONE_NEWUSER), "setns")
+    for text, kind in ((network, CLONE_NEWNET), (mount, CLONE_NEWNS)):
+        if text != "-1":
+            _check(_system().setns(int(text), kind), "setns")
     for text in (user, network, mount):
-        number = int(text)
-        if number >= 0:
-            os.close(number)  # the command gets no handle of a namespace
+        if text != "-1":
+            os.close(int(text))  # the command gets no handle of a namespace
     os.chdir(folder)  # the same path, in the overlay
     _die_with(parent)
     return list(command)
@@ -100,9 +99,9 @@ def _joined(user: str, mount: str, network: str, *command: str) -> list[str]:
 
 def _bring_loopback_up() -> None:
     """Give the network namespace its loopback; the kernel adds 127.0.0.1 and ::1."""
-    import _socket  # noqa: PLC0415 - as in `_make`
-    import fcntl  # noqa: PLC0415 - as in `_make`
-    import struct  # noqa: PLC0415 - as in `_make`
+    import _socket
+    import fcntl
+    import struct
 
     asking = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
     fcntl.ioctl(asking.fileno(), SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", IFF_UP))

@@ -132,8 +132,7 @@ class Outcome:
         if self.status is None:
             quiet = f" It had printed nothing for {self.silence:.0f} s." if self.silence >= LONG_SILENCE else ""
             return (
-                f"{what} was still running after {deadline:g} s and was stopped, with everything it had "
-                f"started.{quiet}"
+                f"{what} was still running after {deadline:g} s and was stopped, with everything it had started.{quiet}"
             )
         if self.status < 0:
             return f"{what} was ended by signal {-self.status}."

@@ -10,8 +10,8 @@ the kind `vsock` lead to the host of a virtual machine, and calls through an io_
 gives a program parts of the kernel that it could not use otherwise. A seccomp filter makes these calls fail.
 
 What is seen of the network: where the sandbox has none, the kernel counts the packets and connections that had no
-route, also those of questions for names (`sandbox.NO_RESOLVER`). Once there is one more than at the beginning, a byte is
-written to `network`. Commands that share a loopback share the counts, too: then another one may be meant.
+route, also those of questions for names (`sandbox.NO_RESOLVER`). Once there is one more than at the beginning, a byte
+is written to `network`. Commands that share a loopback share the counts, too: then another one may be meant.
 
 What is seen of files: with a descriptor, a second filter stops each system call that may change a file in the folders
 by its name, until this process has written down the name (`seccomp_unotify(2)`). So it is known what the command wrote,

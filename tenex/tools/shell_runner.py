@@ -8,6 +8,7 @@ they write to the view of their turn (`turn_views`), and the workspace stays as 
 import asyncio
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -23,6 +24,7 @@ from .git_writes import NO_IDENTITY, WritableRepository, writable_repository
 from .process import DiskReserve, decoded, named
 from .project_environment import ProjectEnvironment
 from .sandbox import RunPolicy
+from .shared_namespaces import SharedNamespaces, TurnNetworks
 from .tool import Body, Refusal, Tool, run_uncancellable
 from .turn_views import TOO_LARGE, TurnViews
 from .witness import Witness, with_witness, witness_of
@@ -35,6 +37,10 @@ WRITE_GIT: Final = CallNeed(name="write_git", is_to="write to the git repository
 NO_COMMITS: Final = (
     'Agents do not commit here: `workspace.commit` is "never". Say so in your response; a person commits, or sets it '
     'to "ask".'
+)
+
+NOT_THEIR_PORTS: Final = (
+    " With the machine's network it cannot reach the ports of background commands; without `network` it can."
 )
 
 MOST_OUTPUT: Final = 32 * 1024
@@ -293,6 +299,59 @@ class Programs:
             return " Only commands with `network: true` reach its ports."
         return "" if is_shared else " Other commands cannot reach its ports: this machine does not permit that."
 
+    async def run_on(
+        self,
+        command: Sequence[str],
+        context: ExecutionContext,
+        folder: Path,
+        deadline: float,
+        on_output: Callable[[bytes], None],
+        witness: Witness | None,
+        needs: Collection[str],
+    ) -> str:
+        """Run a program beside other calls, and return how it ended, as the end of a sentence about it.
+
+        Args:
+            command: the program with its arguments.
+            context: of the call that starts it, for which `share` was called.
+            folder: where it starts.
+            deadline: in seconds.
+            on_output: receives what it prints.
+            witness: of what it writes; None in a view.
+            needs: as in `run`.
+
+        Raises:
+            Refusal: too little is free on disk, or the turn has ended.
+        """
+        settled = Settled()
+        if witness is None:
+            assert self.views is not None, "`share` has refused it"
+            async with self.views.beside(context) as view:
+                outcome = await self._attend(
+                    command,
+                    folder,
+                    deadline,
+                    view=view,
+                    network=NETWORK.name in needs,
+                    most_output=0,
+                    on_output=on_output,
+                )
+        else:
+            outcome, settled = await self.execute(
+                command,
+                folder,
+                deadline,
+                witness=witness,
+                needs=needs,
+                most_output=0,
+                on_output=on_output,
+                shared=self.shared_with(context),
+            )
+            witness.look()
+        ended = outcome.ended("It", deadline).removeprefix("It ")
+        ways_out = await asyncio.to_thread(self.ways_out, outcome, witness, settled, needs)
+        return f"{ended}{self.remarks(settled)}{ways_out}"
+
     def _longer(self, context: ExecutionContext, deadline: float) -> str:
         """How a command gets more time than it had; it begins with a space."""
         if "shell_start" in context.tools:
@@ -439,38 +498,46 @@ class Programs:
             Refusal: too little is free on disk.
         """
         await asyncio.to_thread(self.rules.reserve.refuse_if_short)
-        async with sandbox.scratch_folder(self.scratch) as own:
-            attempts = os.memfd_create("tenex-network", os.MFD_CLOEXEC)
-            try:
-                line = partial(
-                    self._line,
-                    command,
-                    folder,
-                    own,
-                    can_write=can_write,
-                    view=view,
-                    protected=protected,
-                    repository=repository,
-                    network=network or self.rules.network,
-                    witness=witness,
-                    attempts=attempts,
-                )
-                wrapped, environment = await asyncio.to_thread(line)
-                outcome = await process.run(
-                    wrapped,
-                    cwd=folder,
-                    environment=environment,
-                    deadline=deadline,
-                    most_output=most_output,
-                    limits=LIMITS,
-                    reserve=self.rules.reserve,
-                    umask=self.workspace.umask,
-                    on_output=on_output,
-                    descriptors=[attempts, *([witness.descriptor] if witness is not None else [])],
-                )
-                return replace(outcome, tried_network=os.fstat(attempts).st_size > 0)
-            finally:
-                os.close(attempts)
+        network = network or self.rules.network
+        if view is not None:
+            shared = view.shared
+        elif network or self.rules.policy is RunPolicy.UNSANDBOXED:
+            shared = None
+        keeping = shared.used() if shared is not None else nullcontext(())
+        with keeping as joined:
+            async with sandbox.scratch_folder(self.scratch) as own:
+                attempts = os.memfd_create("tenex-network", os.MFD_CLOEXEC)
+                try:
+                    line = partial(
+                        self._line,
+                        command,
+                        folder,
+                        own,
+                        can_write=can_write,
+                        view=view,
+                        protected=protected,
+                        repository=repository,
+                        network=network,
+                        witness=witness,
+                        attempts=attempts,
+                        shared=shared,
+                    )
+                    wrapped, environment = await asyncio.to_thread(line)
+                    outcome = await process.run(
+                        wrapped,
+                        cwd=folder,
+                        environment=environment,
+                        deadline=deadline,
+                        most_output=most_output,
+                        limits=LIMITS,
+                        reserve=self.rules.reserve,
+                        umask=self.workspace.umask,
+                        on_output=on_output,
+                        descriptors=[attempts, *joined, *([witness.descriptor] if witness is not None else [])],
+                    )
+                    return replace(outcome, tried_network=os.fstat(attempts).st_size > 0)
+                finally:
+                    os.close(attempts)
 
     def _line(
         self,
@@ -485,9 +552,15 @@ class Programs:
         network: bool,
         witness: Witness | None,
         attempts: int,
+        shared: SharedNamespaces | None,
     ) -> tuple[Sequence[str], dict[str, str]]:
         """The command to run, and the environment to run it in."""
-        prefix, mount = view.launch(can_write=can_write) if view is not None else ([], [])
+        prefix: list[str] = []
+        mount: list[str] = []
+        if view is not None:
+            prefix, mount = view.launch(can_write=can_write, network=network)
+        elif shared is not None:
+            prefix = shared.joining()
         if self.rules.policy is RunPolicy.UNSANDBOXED:
             return [*prefix, *command], self.variables(str(own))
         named_files = {name: text.format(user=os.getuid(), group=os.getgid()) for name, text in _NAMES.items()}
@@ -527,6 +600,7 @@ class Programs:
             witness=witness.descriptor if witness is not None else -1,
             watched=elsewhere,
             attempts=-1 if network else attempts,
+            joins=shared is not None and shared.has_network and not network,
         )
         return [*prefix, *wrapped], {}
 

@@ -32,8 +32,8 @@ from tenex.log import get_logger
 from . import restore, sandbox
 from .process import probe
 from .sandbox import SandboxMissing
-from .shared_namespaces import CannotShare
 from .seen_workspace import SeenWorkspace
+from .shared_namespaces import CannotShare
 from .tool import Refusal, run_uncancellable
 from .workspace import HALF_WRITTEN, Workspace
 from .workspace_view import Way, WorkspaceView, is_at_most, unmapped

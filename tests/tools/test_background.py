@@ -135,7 +135,6 @@ async def test_a_wait_ends_with_the_command(shell: Bench, root: Path) -> None:
 @pytest.mark.parametrize(
     ("context", "words"),
     [
-        (at(phase=Phase.VERIFICATION), "in verification no program may go on after its call"),
         (at(phase=Phase.CHORES), "in chores no program may go on after its call"),
         (at(role=Role.GUEST), "are for owners and members"),
         (at(run=RunId("")), "belong to an agent's part in a turn"),
@@ -185,8 +184,8 @@ async def test_the_end_of_its_run_ends_everything_it_started(
 ) -> None:
     await shell.do("shell_start", at(), command=FAMILY + "wait")
     await kit.until((root / "born").exists, "the family is born")
-    here: Any = SimpleNamespace(id=make_context().conversation_id, work=SimpleNamespace(runs={RUN: None}))
-    elsewhere: Any = SimpleNamespace(id=OTHER, work=SimpleNamespace(runs={}))
+    here: Any = SimpleNamespace(id=make_context().conversation_id, work=SimpleNamespace(runs={RUN: None}, turn=None))
+    elsewhere: Any = SimpleNamespace(id=OTHER, work=SimpleNamespace(runs={}, turn=None))
     for conversation in (here, elsewhere):
         commands.on_records(conversation, [])
     assert [command["id"] for command in commands.running()] == ["bg-7"]
