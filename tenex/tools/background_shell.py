@@ -2,8 +2,8 @@
 
 In execute a program writes to the workspace between calls; what it has changed is noted at its end, and its start
 counts as an effect, which opens the gates. In verification it runs in the view of its turn.
-Chores have none: there the daemon takes files out of the view after each call. What it prints is no evidence: a verdict
-needs a call that has ended (ADR 62). Later commands of its turn reach its ports (ADR 95).
+What it prints is no evidence: a verdict needs a call that has ended (ADR 62). Later commands of its turn reach its
+ports (ADR 95).
 """
 
 import asyncio
@@ -29,6 +29,11 @@ from .snapshots import Snapshot
 from .tool import LARGEST, Refusal, Tool, log_fields, object_schema, run_uncancellable, string
 from .witness import Witness, with_witness, written_of
 from .write_policy import is_confined
+
+PHASES_WITH_THEM: Final = frozenset(
+    phase for phase, facts in PHASES.items() if Access.RUN in facts.access and not facts.changes_only_own
+)
+"""In chores the daemon takes files out of the view after each call, in which no program may run then."""
 
 LONGEST: Final = 3_600.0
 """Seconds: what still runs then was forgotten."""
@@ -58,11 +63,6 @@ def shell_start_tool(programs: Programs, commands: BackgroundCommands, checkpoin
 
     async def body(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
         line = checked(arguments["command"], "command")
-        if PHASES[context.phase].changes_only_own:
-            raise Refusal(
-                f"Nothing was started: in {context.phase} no program may go on after its call. Use `shell`, which ends "
-                "before its call does."
-            )
         if context.role is Role.GUEST:
             raise Refusal("Nothing was started: background commands are for owners and members. Use `shell`.")
         folder = await asyncio.to_thread(programs.folder, arguments.get("cwd"))
@@ -114,6 +114,7 @@ def shell_start_tool(programs: Programs, commands: BackgroundCommands, checkpoin
         body=body,
         time_cap=STARTS_WITHIN,
         is_contained=True,
+        phases=PHASES_WITH_THEM,
         asks=programs.reaches_out,
         why=programs.why,
         needs=needs,
@@ -153,6 +154,7 @@ def shell_read_tool(commands: BackgroundCommands) -> Tool:
         access=Access.READ,
         replay=Replay.READ,
         body=body,
+        phases=PHASES_WITH_THEM,
         time_cap=LONGEST_WAIT + ENDS_WITHIN + 5,
     )
 
@@ -173,6 +175,7 @@ def shell_stop_tool(commands: BackgroundCommands) -> Tool:
         replay=Replay.ONCE,
         body=body,
         is_contained=True,
+        phases=PHASES_WITH_THEM,
     )
 
 

@@ -109,7 +109,7 @@ class Outcome:
     """How many it might have, where it was stopped because it had more."""
     tried_network: bool = False
     """Whether it tried to reach a network where it has none."""
-    silence: float = 0.0
+    silence: float = field(default=0.0, compare=False)
     """Seconds since it last printed something, or began, where its time was up."""
 
     @property

@@ -135,7 +135,7 @@ async def test_a_wait_ends_with_the_command(shell: Bench, root: Path) -> None:
 @pytest.mark.parametrize(
     ("context", "words"),
     [
-        (at(phase=Phase.CHORES), "in chores no program may go on after its call"),
+        (at(phase=Phase.CHORES), "The tool shell_start may not be used by executor in the chores phase"),
         (at(role=Role.GUEST), "are for owners and members"),
         (at(run=RunId("")), "belong to an agent's part in a turn"),
     ],
@@ -156,13 +156,16 @@ async def test_what_has_ended_can_be_read_up_to_a_number(shell: Bench) -> None:
 
 
 async def test_what_cannot_be_started_is_refused(
-    workspace: Workspace, policy: RunPolicy, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, policy: RunPolicy, commands: BackgroundCommands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full = SimpleNamespace(f_bavail=0, f_frsize=4096, f_blocks=1_000_000)
     monkeypatch.setattr("tenex.tools.process.os.statvfs", lambda _: full)
     reserve = DiskReserve(size=1024**2, folders={"the workspace": workspace.root})
     parts = ToolDependencies(
-        workspace=workspace, lessons=KeptLessons(), shell=ShellRules(policy=policy, reserve=reserve)
+        workspace=workspace,
+        lessons=KeptLessons(),
+        shell=ShellRules(policy=policy, reserve=reserve),
+        background=commands,
     )
     sentence = await Bench(standard_tools(parts)).refused("shell_start", at(), command="true")
     assert sentence.startswith("Nothing was run: ")
