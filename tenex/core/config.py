@@ -107,6 +107,8 @@ class ToolRule:
     """A digest of its name, description and schema: a person who allows its calls allows them as long as it is this."""
     needs: tuple[CallNeed, ...] = ()
     """What a call may ask for beyond that; a person is asked about each such call."""
+    phases: frozenset[Phase] = frozenset()
+    """The phases in which it may be used, of those that its access permits; all of them unless given."""
 
     def needs_of(self, arguments: Mapping[str, Any]) -> tuple[CallNeed, ...]:
         """What a call with these arguments asks for."""

@@ -215,6 +215,8 @@ class ExecutionContext:
     """What people have answered to questions of this tool with these arguments, the oldest first."""
     destination: FileDestination = FileDestination()
     """Where a file for a person goes."""
+    tools: frozenset[str] = frozenset()
+    """The tools that the agent may call in this phase; set by those who carry the call out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

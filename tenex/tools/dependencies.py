@@ -85,7 +85,7 @@ class ToolDependencies:
         """How `shell` and `python` run programs; None where they are switched off."""
         if self.shell.policy is RunPolicy.OFF:
             return None
-        return Programs(self.workspace, self.shell, self.views, self.scratch, self.inboxes)
+        return Programs(self.workspace, self.shell, self.views, self.scratch, self.inboxes, self.background.networks)
 
 
 ToolTable = Mapping[str, Callable[[ToolDependencies], Tool | None]]

@@ -18,7 +18,6 @@ from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.events import sign, to_wire, unsigned_event
 from tenex.nostr.keys import KeyRing, SecretKey, nevent, npub
 from tenex.nostr.threading.direct import CHAT, ENCRYPTED
-from tenex.nostr.threading.files import FILE
 from tests.fakes.faultrelay import FaultRelay
 from tests.fakes.modelscripts import Team
 from tests.kits.daemon_approvals import COMMAND, UNCONFINED, runs, times

@@ -16,6 +16,8 @@ def may_use(tool: ToolRule, phase: Phase, agent: Agent) -> bool:
     """Whether an agent may use a tool in a phase: asked when tools are listed, and again when one is called."""
     if tool.access not in PHASES[phase].access or agent.kind is AgentKind.ORCHESTRATOR:
         return False
+    if tool.phases and phase not in tool.phases:
+        return False
     if agent.kind is AgentKind.EXPERT and tool.access in (Access.CHANGE, Access.RUN):
         return False
     if tool.access is Access.SPEAK:
