@@ -185,7 +185,7 @@ class Programs:
         """
         quiet = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "NO_COLOR": "1"}
         names = {"USER": "agent", "LOGNAME": "agent", "SHELL": "/bin/sh"}
-        packages = {name: str(folder) for name, folder in self._packages().items()}
+        packages = {name: str(folder) for name, folder in self._packages(is_closed=is_closed).items()}
         network = _FAIL_FAST if is_closed else self.rules.network_environment
         locks = {} if write_git else {"GIT_OPTIONAL_LOCKS": "0"}  # else `git status` tries to write
         return {
@@ -198,12 +198,16 @@ class Programs:
             **network,
         }
 
-    def _packages(self) -> dict[str, Path]:
-        """The folders of package managers that are there, by the variables that name them."""
+    def _packages(self, *, is_closed: bool) -> dict[str, Path]:
+        """The folders of package managers that are there, by the variables that name them.
+
+        Without the network an empty one would only hide what a toolchain of the user has.
+        """
         top = self.rules.packages
         if top is None or self.rules.policy is not RunPolicy.SANDBOXED:
             return {}
-        return {name: top / folder for name, folder in _PACKAGE_FOLDERS.items() if (top / folder).is_dir()}
+        folders = {name: top / folder for name, folder in _PACKAGE_FOLDERS.items() if (top / folder).is_dir()}
+        return {name: folder for name, folder in folders.items() if not is_closed or any(folder.iterdir())}
 
     async def run(
         self,
@@ -452,7 +456,7 @@ class Programs:
         if network and self.rules.packages is not None:
             for name in _PACKAGE_FOLDERS.values():
                 (self.rules.packages / name).mkdir(parents=True, exist_ok=True)
-            opened += [("--bind", folder) for folder in self._packages().values()]
+            opened += [("--bind", folder) for folder in self._packages(is_closed=False).values()]
         wrapped = sandbox.wrapped(
             root,
             command,
@@ -465,8 +469,9 @@ class Programs:
                 *elsewhere,
                 *self.project.mounts(),
                 *filter(Path.is_dir, self.rules.folders),
-                *self._packages().values(),
+                *self._packages(is_closed=not network).values(),
             ],
+            private=self.project.private_folders(),
             protected=protected,
             scratch=view.tmp if view is not None else None,
             mount=mount,
