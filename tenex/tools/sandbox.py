@@ -159,12 +159,7 @@ def wrapped(
             _clear_place(scratch, place)
     # a folder within another comes after it, or it would not be seen
     for place, kind in sorted(mounts.items()):
-        if mount and place == str(root):
-            line += mount
-        elif kind == "--tmpfs":
-            line += [*_size(bubblewrap), kind, place]
-        else:
-            line += [kind, place, place]
+        line += mount if mount and place == str(root) else _mounted(kind, place, bubblewrap)
     shut = (("--ro-bind-try", path) for path in protected) if can_write else ()
     for option, path in (*shut, *opened):
         line += [option, str(path), str(path)]
@@ -247,6 +242,11 @@ def _our_python(prefix: Path, root: Path, *, can_write: bool) -> dict[str, str]:
     # what is mounted on cannot be renamed, so it cannot be replaced
     above = [folder for folder in prefix.parents if folder != root and folder.is_relative_to(root)]
     return {str(folder): "--bind" if can_write else "--ro-bind" for folder in above} | {str(prefix): "--ro-bind"}
+
+
+def _mounted(kind: str, place: str, bubblewrap: str) -> list[str]:
+    """The options of a folder in its own place, or of an empty one there."""
+    return [*_size(bubblewrap), kind, place] if kind == "--tmpfs" else [kind, place, place]
 
 
 def _size(bubblewrap: str) -> list[str]:
