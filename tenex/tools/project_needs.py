@@ -6,10 +6,12 @@ The table of ecosystems says what is needed. Each program is looked up where the
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from .ecosystem_clues import asking_file, ecosystems_of, setup_rule
 from .ecosystems import Ecosystem
@@ -65,6 +67,34 @@ def _found(project: ProjectEnvironment, files: ProjectFiles, kind: Ecosystem, fi
     )
 
 
+_NOT_FOUND: Final = re.compile(r"(?:^|[ :])([\w.+-]{1,64}): (?:command )?not found$", re.MULTILINE)
+_NO_SUCH: Final = re.compile(r"env: \W?([\w.+-]{1,64})\W?: No such file or directory$", re.MULTILINE)
+"""What shells and `env` print of a program that they do not find."""
+_MOST_PRINTED: Final = 4_096
+"""Characters of the end of an output that are searched for them."""
+_MOST_NAMED: Final = 3
+
+
+def not_found_in(output: str) -> tuple[str, ...]:
+    """The programs that a shell or `env` has printed it does not find; the output may be anybody's."""
+    end = output[-_MOST_PRINTED:]
+    names = [*_NOT_FOUND.findall(end), *_NO_SUCH.findall(end)]
+    return tuple(dict.fromkeys(names))[:_MOST_NAMED]
+
+
+def hint_for_missing(
+    project: ProjectEnvironment, output: str, environment: Mapping[str, str], entries: Iterable[str] = ()
+) -> str:
+    """What to say of the programs that a command did not find; empty where the sandbox has them; blocks.
+
+    What is printed only suggests names: each is looked up, inside and outside.
+    """
+    names = [name for name in not_found_in(output) if project.find(name) is None]
+    said = (f"The sandbox has no {name}" for name in names)
+    ways = how_to_get(project, names, environment, entries)
+    return "".join(f" {what}; for the operator: {how}." for what, how in zip(said, ways, strict=True))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outside:
     """A program that the machine has and the sandbox does not."""
@@ -111,11 +141,12 @@ def how_to_get(
     `entries` are those that `workspace.path` has already.
     """
     wanted = list(entries)
+    home = environment.get("HOME", "~")
     for name in names:
         there = outside(project, name, environment)
         if there is None:
             yield "install it: it is not outside the sandbox either, on PATH or in a known toolchain"
-        elif there.entry in wanted:
+        elif there.entry.replace("~", home, 1) in {entry.replace("~", home, 1) for entry in wanted}:
             yield f"it is {there.program} outside the sandbox: add its own folder to workspace.path"
         else:
             wanted.append(there.entry)

@@ -22,6 +22,7 @@ from .git_config import folders_elsewhere, why_no_repository
 from .git_writes import NO_IDENTITY, WritableRepository, writable_repository
 from .process import DiskReserve, decoded, named
 from .project_environment import ProjectEnvironment
+from .project_needs import hint_for_missing
 from .sandbox import RunPolicy
 from .tool import Body, Refusal, Tool, run_uncancellable
 from .turn_views import TOO_LARGE, TurnViews
@@ -65,6 +66,9 @@ _FAIL_FAST: Final = {
 
 _PACKAGE_FOLDERS: Final = {"CARGO_HOME": "cargo", "GOMODCACHE": "go"}
 """Of package managers that keep packages outside of the project, by the variable that names the folder."""
+
+_NOT_FOUND: Final = 127
+"""The exit status of a shell that does not find a program."""
 
 _NO_REPOSITORY: Final = "fatal: not a git repository"
 """What git prints where it finds none."""
@@ -251,6 +255,9 @@ class Programs:
         if outcome.status and _NO_REPOSITORY in outcome.output and (why := why_no_repository(self.workspace.root)):
             ended += f" {why}"
         ended += self.remarks(settled)
+        if outcome.status == _NOT_FOUND and self.rules.policy is RunPolicy.SANDBOXED:
+            entries = list(map(str, self.rules.path))
+            ended += await asyncio.to_thread(hint_for_missing, self.project, outcome.output, os.environ, entries)
         ended += await asyncio.to_thread(self.ways_out, outcome, witness, settled, needs)
         result = replace(outcome.result(ended), has_outside_effect=self.reaches_out or network)
         return with_witness(result, witness)
