@@ -482,8 +482,11 @@ def environment_of(settings: Settings, where: ProjectPaths) -> ProjectEnvironmen
 
 
 def program_folders(settings: Settings) -> tuple[Path, ...]:
-    """Folders of programs besides the workspace's and the system's; relative ones are below the data folder."""
-    return tuple(settings.data / folder for folder in settings.workspace.path)
+    """Folders of programs and toolchains besides the workspace's and the system's.
+
+    Relative ones are below the data folder, and `~` is the home folder of the daemon's user.
+    """
+    return tuple(settings.data / Path(folder).expanduser() for folder in settings.workspace.path)
 
 
 def disk_reserve(settings: Settings, where: ProjectPaths) -> DiskReserve:

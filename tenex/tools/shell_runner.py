@@ -26,6 +26,7 @@ from .git_writes import NO_IDENTITY, WritableRepository, writable_repository
 from .inbox import Inboxes
 from .process import DiskReserve, decoded, named
 from .project_environment import ProjectEnvironment
+from .project_needs import hint_for_missing
 from .sandbox import RunPolicy
 from .shared_namespaces import SharedNamespaces, TurnNetworks
 from .tool import Body, Refusal, Tool, run_uncancellable
@@ -74,6 +75,9 @@ _FAIL_FAST: Final = {
 
 _PACKAGE_FOLDERS: Final = {"CARGO_HOME": "cargo", "GOMODCACHE": "go"}
 """Of package managers that keep packages outside of the project, by the variable that names the folder."""
+
+_NOT_FOUND: Final = 127
+"""The exit status of a shell that does not find a program."""
 
 _NO_REPOSITORY: Final = "fatal: not a git repository"
 """What git prints where it finds none."""
@@ -198,7 +202,7 @@ class Programs:
         """
         quiet = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "NO_COLOR": "1"}
         names = {"USER": "agent", "LOGNAME": "agent", "SHELL": "/bin/sh"}
-        packages = {name: str(folder) for name, folder in self._packages().items()}
+        packages = {name: str(folder) for name, folder in self._packages(is_closed=is_closed).items()}
         network = _FAIL_FAST if is_closed else self.rules.network_environment
         locks = {} if write_git else {"GIT_OPTIONAL_LOCKS": "0"}  # else `git status` tries to write
         return {
@@ -211,12 +215,16 @@ class Programs:
             **network,
         }
 
-    def _packages(self) -> dict[str, Path]:
-        """The folders of package managers that are there, by the variables that name them."""
+    def _packages(self, *, is_closed: bool) -> dict[str, Path]:
+        """The folders of package managers that are there, by the variables that name them.
+
+        Without the network an empty one would only hide what a toolchain of the user has.
+        """
         top = self.rules.packages
         if top is None or self.rules.policy is not RunPolicy.SANDBOXED:
             return {}
-        return {name: top / folder for name, folder in _PACKAGE_FOLDERS.items() if (top / folder).is_dir()}
+        folders = {name: top / folder for name, folder in _PACKAGE_FOLDERS.items() if (top / folder).is_dir()}
+        return {name: folder for name, folder in folders.items() if not is_closed or any(folder.iterdir())}
 
     async def run(
         self,
@@ -281,6 +289,9 @@ class Programs:
         if outcome.status and _NO_REPOSITORY in outcome.output and (why := why_no_repository(self.workspace.root)):
             ended += f" {why}"
         ended += self.remarks(settled)
+        if outcome.status == _NOT_FOUND and self.rules.policy is RunPolicy.SANDBOXED:
+            entries = list(map(str, self.rules.path))
+            ended += await asyncio.to_thread(hint_for_missing, self.project, outcome.output, os.environ, entries)
         ended += await asyncio.to_thread(self.ways_out, outcome, witness, settled, needs)
         result = replace(outcome.result(ended), has_outside_effect=self.reaches_out or network)
         return with_witness(result, witness)
@@ -617,7 +628,7 @@ class Programs:
         if network and self.rules.packages is not None:
             for name in _PACKAGE_FOLDERS.values():
                 (self.rules.packages / name).mkdir(parents=True, exist_ok=True)
-            opened += [("--bind", folder) for folder in self._packages().values()]
+            opened += [("--bind", folder) for folder in self._packages(is_closed=False).values()]
         wrapped = sandbox.wrapped(
             root,
             command,
@@ -630,8 +641,9 @@ class Programs:
                 *elsewhere,
                 *self.project.mounts(),
                 *filter(Path.is_dir, self.rules.folders),
-                *self._packages().values(),
+                *self._packages(is_closed=not network).values(),
             ],
+            private=self.project.private_folders(),
             protected=protected,
             scratch=view.tmp if view is not None else None,
             mount=mount,
