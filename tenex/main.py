@@ -17,6 +17,7 @@ from tenex.features.published_agents.feature import PUBLISHED_AGENTS
 from tenex.features.quotations.feature import QUOTATIONS
 from tenex.features.signers.feature import SIGNERS
 from tenex.features.traces.feature import TRACES
+from tenex.features.web_access.feature import WEB_ACCESS
 
 FEATURES: Final[Sequence[Feature]] = (
     SIGNERS,
@@ -29,6 +30,7 @@ FEATURES: Final[Sequence[Feature]] = (
     MCP_SERVE,
     METRICS,
     TRACES,
+    WEB_ACCESS,
     EVALUATION,
 )
 """In the order in which surfaces show what they offer, after what surfaces have of their own."""

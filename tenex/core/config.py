@@ -107,6 +107,8 @@ class ToolRule:
     """A digest of its name, description and schema: a person who allows its calls allows them as long as it is this."""
     needs: tuple[CallNeed, ...] = ()
     """What a call may ask for beyond that; a person is asked about each such call."""
+    address: str = ""
+    """The argument that holds the address it goes to: what is like a call is one to the same host."""
 
     def needs_of(self, arguments: Mapping[str, Any]) -> tuple[CallNeed, ...]:
         """What a call with these arguments asks for."""

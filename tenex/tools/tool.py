@@ -53,6 +53,8 @@ class Tool:
     """What identifies how it is defined; unless given, a digest of its name, description and parameters."""
     needs: tuple[CallNeed, ...] = ()
     """What a call may ask for beyond that, by an argument of the name."""
+    address: str = ""
+    """As in `ToolRule.address`."""
 
     @property
     def rule(self) -> ToolRule:
@@ -63,6 +65,7 @@ class Tool:
             replay=self.replay,
             asks=self.asks,
             needs=self.needs,
+            address=self.address,
             why=self.why,
             about=self.about,
             definition=self.definition or digest_of_definition(self.name, self.description, self.parameters),
