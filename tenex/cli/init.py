@@ -517,6 +517,9 @@ def _print(made: InitResult) -> None:
     output.message(f"  {output.command('run')}    the daemon")
     output.message(f"  {output.command('chat')}   talk to the agents from a terminal")
     output.message(f"Work stops, and you are asked, at {limits_text(load(None, made.data, env={}))}: [limits] in it.")
+    output.message(
+        'Web pages: tools.add = ["fetch"] in it lets agents ask you for one; [web_search] sets a search service.'
+    )
     if len(here) == len(made.relays):
         output.message(f"A phone cannot reach {made.relays[0]}: name a relay that both can reach under relays.urls.")
     _print_code(made)
