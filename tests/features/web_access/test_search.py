@@ -14,8 +14,7 @@ from tenex.settings.sections import WebSearch
 from tenex.tools.registry import ToolRegistry
 from tests.tools.conftest import make_context
 
-from .kit import offering
-from .test_fetch import Site, _listen
+from .kit import Site, listen, offering
 
 
 class Service(Site):
@@ -43,7 +42,7 @@ async def service() -> AsyncIterator[Service]:
             return super().get("", default)
 
     made.pages = AnyPath()
-    server, port = await _listen(made, None)
+    server, port = await listen(made, None)
     made.http = f"http://127.0.0.1:{port}"
     async with server:
         yield made
