@@ -54,8 +54,9 @@ def test_a_system_prompt_is_the_same_in_every_phase(library: PromptLibrary, slug
 def test_every_agent_is_told_what_the_person_sees_and_attaches_only_with_the_tool(
     library: PromptLibrary, slug: Slug
 ) -> None:
-    alone = {"place": ("conversation", slug)}
-    for place in ({}, alone):
+    alone: dict[str, Any] = {"place": ("conversation", slug)}
+    nowhere: dict[str, Any] = {}
+    for place in (nowhere, alone):
         text = prompt(library, slug, **place)
         assert text.count("reads messages only, maybe on a phone, and may not see the workspace") == 1
         assert "`attach`" not in text
