@@ -18,6 +18,7 @@ from tenex.features.quotations.feature import QUOTATIONS
 from tenex.features.received_files.feature import RECEIVED_FILES
 from tenex.features.signers.feature import SIGNERS
 from tenex.features.traces.feature import TRACES
+from tenex.features.web_access.feature import WEB_ACCESS
 
 FEATURES: Final[Sequence[Feature]] = (
     SIGNERS,
@@ -31,6 +32,7 @@ FEATURES: Final[Sequence[Feature]] = (
     MCP_SERVE,
     METRICS,
     TRACES,
+    WEB_ACCESS,
     EVALUATION,
 )
 """In the order in which surfaces show what they offer, after what surfaces have of their own."""

@@ -109,6 +109,8 @@ class ToolRule:
     """What a call may ask for beyond that; a person is asked about each such call."""
     phases: frozenset[Phase] = frozenset()
     """The phases in which it may be used, of those that its access permits; all of them unless given."""
+    address: str = ""
+    """The argument that holds the address it goes to: what is like a call is one to the same host."""
 
     def needs_of(self, arguments: Mapping[str, Any]) -> tuple[CallNeed, ...]:
         """What a call with these arguments asks for."""

@@ -6,7 +6,7 @@ and in milliseconds in the core. What the core goes by is a field of `Limits`, `
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -665,6 +665,34 @@ class Files(Section):
     never: list[Text] = [".env", ".env.*", "*.pem", "*.key", "*.p12", "*.kdbx", "id_*", ".netrc", ".ssh", ".gnupg"]
 
 
+class WebSearch(Section):
+    """Where the tool `web_search` looks."""
+
+    kind: Literal["", "searxng", "brave", "template"] = ""
+    url: str = ""
+    key_env: str = ""
+    key_header: str = ""
+    results: str = ""
+    title: str = "title"
+    link: str = "url"
+    snippet: str = "content"
+    count: Annotated[int, Field(ge=1, le=20)] = 8
+
+    @model_validator(mode="after")
+    def _is_complete(self) -> "WebSearch":
+        if self.url:
+            _http_url(self.url)
+        if self.kind == "searxng" and not self.url:
+            raise ValueError('needs `url`, the address of SearXNG, such as "http://127.0.0.1:8888"')
+        if self.kind == "brave" and not self.key_env:
+            raise ValueError('needs `key_env`, the name of the variable with the key, such as "BRAVE_API_KEY"')
+        if self.kind == "template" and "{query}" not in self.url:
+            raise ValueError("needs `url` with {query} in the place of the words")
+        if self.key_header and "{key}" not in self.key_header:
+            raise ValueError('`key_header` needs {key} in the place of the key, such as "Authorization: Bearer {key}"')
+        return self
+
+
 class Log(Section):
     """What is logged to stderr, and how."""
 
@@ -692,7 +720,7 @@ class Shutdown(Section):
     deadline: Seconds = 8
 
 
-FEATURES_OF: Final = {"files": "file_uploads", "metrics": "metrics", "traces": "traces"}
+FEATURES_OF: Final = {"files": "file_uploads", "metrics": "metrics", "traces": "traces", "web_search": "web_access"}
 """The sections of features, each with the feature's name, which is said where a program is without it."""
 
 
@@ -729,6 +757,7 @@ class Settings(BaseSettings):
     metrics: Metrics = Metrics()
     traces: Traces = Traces()
     web: Web = Web()
+    web_search: WebSearch = WebSearch()
     paths: Paths = Paths()
     shutdown: Shutdown = Shutdown()
 
@@ -737,7 +766,7 @@ class Settings(BaseSettings):
     _origins: Mapping[str, str] = PrivateAttr(default_factory=dict)
     _overrides: Mapping[str, Any] = PrivateAttr(default_factory=dict)
     _trust: Trust | None = PrivateAttr(default=None)
-    _features: Collection[str] | None = PrivateAttr(default=None)
+    _features: Mapping[str, Mapping[str, str]] | None = PrivateAttr(default=None)
 
     @classmethod
     def settings_customise_sources(
@@ -794,6 +823,11 @@ class Settings(BaseSettings):
     def origins(self) -> Mapping[str, str]:
         """Where each value that was set came from, by dotted name: a file, a variable or `command line`."""
         return self._origins
+
+    @property
+    def feature_tools(self) -> Mapping[str, str]:
+        """The tools of the program's features by name, each with the function that makes it, as `module:name`."""
+        return {name: function for tools in (self._features or {}).values() for name, function in tools.items()}
 
     @property
     def trust(self) -> Trust | None:

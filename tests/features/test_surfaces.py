@@ -16,7 +16,7 @@ from tenex.app import open_application
 from tenex.cli.init import prepare
 from tenex.cli.main import run
 from tenex.core.errors import ConfigurationError, TenexError
-from tenex.feature import Feature, checks_of, extensions_of
+from tenex.feature import Feature, checks_of, extensions_of, tools_of
 from tenex.main import FEATURES
 from tenex.nostr.keys import RemoteKey, SecretKey
 from tenex.operations.doctor.runner import CHECKS, FIRST, Report
@@ -156,7 +156,7 @@ async def test_a_daemon_reports_every_part_that_features_show(data: Path) -> Non
 async def test_without_a_feature_the_daemon_starts_and_nothing_of_it_is_there(name: str, data: Path) -> None:
     absent = BY_NAME[name]
     features = without(name)
-    settings = load(None, data, env={}, features=[feature.name for feature in features])
+    settings = load(None, data, env={}, features=tools_of(features))
     async with open_application(settings, extensions=extensions_of(features)) as app, app.serving():
         report = await ask(app.places.socket, "status")
         assert report["state"] == "running"
