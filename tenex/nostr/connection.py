@@ -146,8 +146,6 @@ class ClientConnection:
         """It ended because the relay sent too many unrequested messages."""
         self._outgoing: asyncio.Queue[tuple[str, _Publishing | None]] = asyncio.Queue()
         self._pace = TokenBucket(timeouts.frames_per_second, self._loop.time())
-        self._counted = 0
-        """REQs and EVENTs that were sent: the frames that relays count."""
         self._is_slow = False
         if self._traits.takes_one_key:
             self.slow_down()
@@ -185,10 +183,8 @@ class ClientConnection:
 
     async def _until_allowed(self, frame: str) -> None:
         """Wait until the rate allows a frame; at the slow rate only frames are counted that relays count."""
-        is_counted = frame.startswith(_COUNTED)
-        if self._is_slow and not is_counted:
+        if self._is_slow and not frame.startswith(_COUNTED):
             return
-        self._counted += is_counted
         pause = self._pace.take(self._loop.time())
         if pause:
             await asyncio.sleep(pause)
@@ -198,13 +194,8 @@ class ClientConnection:
         if self._is_slow:
             return
         self._is_slow = True
-        timeouts = self._timeouts
-        self._pace = TokenBucket(
-            timeouts.one_key_frames_per_second,
-            self._loop.time(),
-            timeouts.one_key_frames,
-            max(0, timeouts.one_key_frames - self._counted),
-        )
+        rate = self._timeouts.one_key_frames_per_second
+        self._pace = TokenBucket(rate, self._loop.time(), self._timeouts.one_key_frames)
 
     async def read(self) -> str:
         """Read until the connection ends; returns the reason."""
@@ -264,7 +255,6 @@ class ClientConnection:
         try:
             if self._is_idle and self._outgoing.empty() and self._pace.left(self._loop.time()) >= 1:
                 self._pace.take(self._loop.time())
-                self._counted += 1
                 publishing.sent.set()
                 with suppress(ConnectionClosed):  # `read` reports it
                     async with asyncio.timeout(patience):

@@ -197,6 +197,11 @@ class RelayPool:
             raise ValueError(f"{relay} is not a relay of the settings")
         await self._relays[relay].informed.wait()
 
+    @property
+    def urls(self) -> Collection[str]:
+        """The canonical URLs of the relays that every subscription goes to."""
+        return self._relays.keys()
+
     def rooms_key(self, relay: str) -> str:
         """The key with which one of the relays signs what it says of rooms (NIP-29); "" where it has none."""
         connection = self._relays.get(relay)

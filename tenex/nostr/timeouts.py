@@ -106,11 +106,11 @@ class TokenBucket:
 
     __slots__ = ("_at", "_left", "_rate", "capacity")
 
-    def __init__(self, rate: float, now: float, capacity: float | None = None, left: float | None = None) -> None:
-        """Begin with `left` frames, with a full bucket unless given; the capacity is one second's unless given."""
+    def __init__(self, rate: float, now: float, capacity: float | None = None) -> None:
+        """Begin with a full bucket; its capacity is the frames of a second unless given."""
         self.capacity = rate if capacity is None else capacity
         self._rate = rate
-        self._left = self.capacity if left is None else left
+        self._left = self.capacity
         self._at = now
 
     def take(self, now: float) -> float:
