@@ -40,6 +40,7 @@ from tenex.nostr.filters import DIRECT_KINDS
 from tenex.nostr.keys import Key, KeyRing, RemoteKey, SecretKey
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.profiles import PROFILE_KINDS
+from tenex.nostr.rooms import ROOM_KINDS, Answers, RoomRules, Rooms
 from tenex.nostr.subscriptions import Listener
 from tenex.nostr.threading import KINDS
 from tenex.nostr.threading.direct import ENCRYPTED
@@ -205,6 +206,7 @@ class Application:
         services = {
             "typing indicators": self.indicators.run,
             "relays": self.pool.run,
+            "rooms": self.rooms.run,
             "cursors": lambda: keep_cursors(self.pool, self.index, self.clock, unjournaled_since=since),
             "profiles": self.profiles.run,
             "direct messages": self.direct_messages.run,
@@ -367,7 +369,17 @@ class Application:
             sign=sign,
             others_must_be_public=True,
             is_wanted=lambda author: author not in self.keys and self.inbox.knows(author),
-            of_anyone=WRAPS,
+            of_anyone=(*WRAPS, *ROOM_KINDS),
+            key_of=self.keys.get,
+            is_wanted_in_room=self._is_wanted_in_room,
+            informed=lambda relay: self.rooms.on_relay(relay),  # noqa: PLW0108 - it is made below
+        )
+        self.rooms = Rooms(
+            self.pool,
+            lambda: [key.public for key in self.current.now.keys.values()],
+            lambda: room_rules(self.current.now.settings),
+            lambda: self.clock.now() / 1000,
+            first.project.public,
         )
         self.sealer = NostrSealer(urls, project=first.project_event, keys=self.keys)
         publisher = Publisher(self.pool, self.keys, PROFILE_KINDS, sign)
@@ -415,6 +427,9 @@ class Application:
         keys = self.current.now.keys
         return next((name for name, key in keys.items() if key.public == pubkey), str(pubkey[:8]))
 
+    def _is_wanted_in_room(self, raw: Mapping[str, Any], relay: str) -> bool:
+        return raw["pubkey"] not in self.keys and self.rooms.may_be_wanted(raw, relay)
+
     def _on_event(self, event: Event, relay: str) -> None:
         if not self._is_handled(event, relay, is_new=False):
             self.listener.on_event(event, relay)
@@ -427,6 +442,8 @@ class Application:
         """Handle a profile, a deletion, a direct message or an event of a kind that is not read; whether it was one."""
         for deleted in deleted_events(event):
             self.inbox.delete(deleted, event.pubkey)
+        if self.rooms.on_event(event, relay):
+            return True
         if event.kind in DIRECT_KINDS:
             self.direct_messages.on_event(event, relay, is_new=is_new)
         if event.kind in UNREAD_KINDS:
@@ -505,6 +522,7 @@ class Application:
             slugs=first.named,
             workflows=first.workflows,
             oldest=lambda message: oldest_new(self.index, clock, message),
+            is_room_guest=self.rooms.is_guest,
         )
         deadline = self.settings.shutdown.deadline
         self.runtime = Runtime(self.spawn, self.coordinator, self.inbox, shutdown_deadline=deadline)
@@ -516,6 +534,7 @@ class Application:
             self.inbox.receive,
             people=first.everybody,
             receive_new=partial(self.inbox.receive, is_new=True),
+            rooms=self.rooms,
         )
         self.index_updater = IndexUpdater(
             self.folder, self.index, self.daemon_journal, self.listener, first.policy.project.slug, self.spawn
@@ -652,6 +671,7 @@ class Application:
         self.inbox.change(changed.people, changed.named, changed.workflows)
         self.listener.change(list(self.keys), changed.slugs, changed.everybody, changed.project_event)
         self.sealer.change(changed.project_event)
+        self.rooms.changed()
         self.profiles.change(changed.identities, changed.everybody)
         self.indicators.changed()
         for extension in self.extensions:
@@ -678,6 +698,16 @@ class Application:
             self.inbox.add_room(room, identity.id, identity.title)
         self.index_updater.on_records(branch.state, branch.records)
         self.coordinator.resume([branch.state.id])
+
+
+def room_rules(settings: Settings) -> RoomRules:
+    """What the settings say of rooms."""
+    rooms = settings.rooms
+    return RoomRules(
+        only=frozenset(rooms.only),
+        members_may_write=rooms.writers == "members",
+        answers=Answers(rooms.answers),
+    )
 
 
 async def _refuse_uncopied(files: ConversationFolder, shared: "PostgresConversations") -> None:

@@ -27,6 +27,7 @@ from .threading.direct import CHAT, ENCRYPTED, LEGACY, encryption_keys_of, inbox
 from .threading.files import FILE, imeta_tag
 from .threading.notes import NOTES
 from .threading.plain_text import plain_text
+from .threading.room_threads import ROOM_THREADS, ROOM_TOP
 from .threading.split import in_parts
 from .threading.threads import THREADS
 from .urls import normalise_url
@@ -130,7 +131,7 @@ class NostrSealer(Sealer):
         called: tuple[Tag, ...] = tuple(("p", key) for key in dict.fromkeys(people) if key and key != draft.speaker)
         tags = (quote, *called, *base.group_tags(old), *draft.tags, *self._marks)
         opened = scheme_named(old.get("form"))
-        scheme = opened if opened in (THREADS, CHATS) else NOTES
+        scheme = opened if opened in (THREADS, CHATS, ROOM_THREADS, ROOM_TOP) else NOTES
         kind = scheme.root_kind
         draft = self._sized(draft)
         (event, *_) = in_parts(draft, kind, (("title", title), *tags) if kind == THREAD else tags)

@@ -249,6 +249,14 @@ class People(Section):
     time_zone: Annotated[str, AfterValidator(_time_zone)] = ""
 
 
+class RoomSettings(Section):
+    """The rooms of relays (NIP-29) that keys of the project are members of."""
+
+    only: list[Text] = []
+    writers: Literal["members", "people"] = "members"
+    answers: Literal["thread", "channel"] = "thread"
+
+
 def parse_people(
     people: Mapping[str, Any], parse_key: Callable[[str], PublicKey]
 ) -> tuple[dict[str, set[PublicKey]], dict[str, str]]:
@@ -740,6 +748,7 @@ class Settings(BaseSettings):
     store: Annotated[str, AfterValidator(_store)] = ""
     relays: Relays = Relays()
     people: People = People()
+    rooms: RoomSettings = RoomSettings()
     project: Project = Project()
     conversations: ConversationSettings = ConversationSettings()
     models: Models = Models()
