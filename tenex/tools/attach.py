@@ -28,7 +28,7 @@ def attach_tool(workspace_of: WorkspaceOf, files: SentFiles) -> Tool:
     async def attach(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
         if context.destination.waiting >= MOST_WAITING:
             raise Refusal(f"Not attached: {MOST_WAITING} files go with your answer already. Name the others in it.")
-        file = await asyncio.to_thread(read, workspace_of(context), arguments["path"])
+        file = await asyncio.to_thread(read, workspace_of(context, arguments["path"]), arguments["path"])
         caption = " ".join(arguments.get("caption", "").split())
         attached, fault = await files.attached(
             file, caption=caption, unique=context.idempotency_key, destination=context.destination
@@ -62,4 +62,4 @@ def _not_sent(file: FileForPerson, why: str) -> str:
     )
 
 
-TOOLS: Final[ToolTable] = {"attach": lambda parts: attach_tool(parts.seen, parts.sent_files)}
+TOOLS: Final[ToolTable] = {"attach": lambda parts: attach_tool(parts.readable, parts.sent_files)}

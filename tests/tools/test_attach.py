@@ -46,7 +46,7 @@ def workspace(tmp_path: Path) -> Workspace:
 async def attach(
     workspace: Workspace, uploads: Uploads | None, path: str, *, most: int = 1_000_000, where: FileDestination = THERE
 ) -> ToolResult:
-    tool = attach_tool(lambda _: workspace, SentFiles(uploads, most=most, never=NEVER))
+    tool = attach_tool(lambda _context, _path: workspace, SentFiles(uploads, most=most, never=NEVER))
     context = replace(make_context(), destination=where)
     return await tool.body({"path": path, "caption": "  A \n chart "}, context)
 
