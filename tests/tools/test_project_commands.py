@@ -58,7 +58,7 @@ NODE = {"devDependencies": {"vite": "1"}}
         ({"Gemfile": ""}, "bundle config set --local path vendor/bundle && bundle install"),
         ({"composer.json": '{"require-dev": {"phpunit/phpunit": "^10"}}'}, "composer install --no-interaction"),
         ({"composer.json": "{}"}, ""),
-        ({"mix.exs": "defp deps, do: [{:jason, \"~> 1\"}]", "mix.lock": ""}, "mix deps.get --check-locked"),
+        ({"mix.exs": 'defp deps, do: [{:jason, "~> 1"}]', "mix.lock": ""}, "mix deps.get --check-locked"),
         ({"mix.exs": "defp deps, do: []"}, ""),
         ({"a.csproj": ""}, "dotnet restore"),
         ({"a.csproj": "", "packages.lock.json": ""}, "dotnet restore --locked-mode"),
