@@ -55,7 +55,7 @@ from tenex.prompting.render import fenced
 from tenex.store import inbox_files, search_words
 from tenex.store.codec import FieldsCodec
 from tenex.store.format import CONVERSATION
-from tenex.tools import files_read, files_write, process, skills
+from tenex.tools import files_read, files_write, process, project_needs, skills, toolchains
 from tenex.tools.arguments import Arguments
 from tenex.tools.tool import Refusal
 from tenex.workflows.kit import error_text
@@ -291,6 +291,8 @@ READERS: Final[Mapping[str, Reader]] = {
         f"---\n{written}\n---\n".encode("utf-8", "replace"), Path("a"), is_of_workspace=True
     ),
     "tools.process.plain_text": process.plain_text,
+    "tools.project_needs.not_found_in": project_needs.not_found_in,
+    "tools.toolchains, versions": lambda written: list(toolchains._words(written, "node")),
     "tools.files_read": lambda written: files_read._window(written, "a", 1, 2_000),
     "tools.files_read.summed_up": lambda written: files_read.summed_up(written.split(" "), "", 9),
     "tools.files_write, of a passage": lambda written: files_write._why_not_contained(written),
