@@ -34,6 +34,7 @@ from tenex.core.work.loop_detection import _reason
 from tenex.core.work.turn import Completion
 from tenex.features.published_agents.definitions import AGENT_DEFINITION, read_definition
 from tenex.features.published_agents.files import agent_file, slug_for
+from tenex.features.web_access.page_text import text_of
 from tenex.llm import compatible, cut_input, errors, markup, thoughts, written_calls
 from tenex.llm.messages import messages
 from tenex.llm.refused_parameters import Parameters, refusal_words
@@ -145,6 +146,13 @@ def _published(written: str) -> None:
 
 
 READERS: Final[Mapping[str, Reader]] = {
+    # of web servers
+    "features.web_access.page_text, of a page": lambda written: text_of(
+        written.encode("utf-8", "replace"), "text/html", "https://example.org/"
+    ),
+    "features.web_access.page_text, of text": lambda written: text_of(
+        written.encode("utf-8", "replace"), "", "https://example.org/"
+    ),
     # of models and their servers
     "llm.errors.translate": lambda written: errors.translate(_rejected(written), "a:b"),
     "llm.errors.translate, of HTTP": lambda written: errors.translate(
