@@ -152,6 +152,8 @@ def client_config(settings: Settings, places: ProjectPaths) -> tuple[ModelClient
     """The configuration of the client; with a fault for each file of a key that is named and cannot be read."""
     models = settings.models
     named = {parts[0] for chain in models.named().values() for name in chain if (parts := split_name(name))}
+    if isinstance(models.transcription, str) and (parts := split_name(models.transcription)):
+        named.add(parts[0])
     faults: list[str] = []
     providers: dict[str, ProviderConfig] = {}
 

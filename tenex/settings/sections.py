@@ -164,6 +164,10 @@ Chain = Annotated[str | list[str], PlainValidator(_models)]
 Dollars = Annotated[float, Field(ge=0, le=1_000_000)]
 
 
+FILE_WORD: Final = "{file}"
+"""In a command: the path of the file that it reads."""
+
+
 class Section(BaseModel):
     """A table of the file: strict about types; an unknown name is an error."""
 
@@ -316,6 +320,18 @@ class Provider(Section):
     grammar: Literal["none", "structural_tag", "json_schema"] = "none"
 
 
+def _transcription(given: str | list[str]) -> str | list[str]:
+    """A model as `provider:model`, or a command that names the file."""
+    if isinstance(given, list):
+        if not any(FILE_WORD in word for word in given):
+            raise ValueError(f'a command names the file it reads: add "{FILE_WORD}" to its words')
+        return given
+    provider, colon, model = given.strip().partition(":")
+    if given.strip() and not (colon and provider.strip() and model.strip()):
+        raise ValueError('name a model as "<provider>:<model>", or give a command as a list of words')
+    return given.strip()
+
+
 class ModelPrice(Section):
     """What a model costs, in US dollars per million tokens."""
 
@@ -335,6 +351,7 @@ class Models(Section):
     context_tokens: Annotated[int, Field(ge=8_000, le=10_000_000)] = 100_000
     max_output_tokens: Annotated[int, Field(ge=256, le=1_000_000)] = 16_000
     vision: list[Name] = []
+    transcription: Annotated[str | list[Text], AfterValidator(_transcription)] = ""
     phases: PhaseModels = PhaseModels()
     agents: dict[str, AgentModels] = {}
     providers: dict[str, Provider] = {}

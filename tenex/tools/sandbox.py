@@ -118,7 +118,7 @@ def wrapped(
         can_write: whether the workspace may be written to.
         network: whether it shares the machine's network, services on this machine included.
         files: further files and folders it sees, read-only, by where it sees them.
-        folders: further folders it sees, read-only, in their own places.
+        folders: further folders and files it sees, read-only, in their own places.
         private: where it has an empty folder of its own, which it may write to; what of `folders` is in it is seen.
         protected: what is in the workspace and may not be written to all the same; no links.
         scratch: the folder that it has as /tmp; an empty one that vanishes with it unless given.

@@ -16,6 +16,7 @@ from tenex.nostr.keys import SecretKey
 from tests.fakes.certificates import certificate
 from tests.kits.addresses import Server
 from tests.kits.direct_messages import began, listening, sdk, theirs
+from tests.kits.transcription_server import transcription_server
 
 from . import person
 from .kit import Folder, of_kind, ordered
@@ -53,7 +54,7 @@ def reading(folder: Folder, media: Media, **more: Any) -> Any:
 def encrypted(folder: Folder, media: Media, made: EncryptedFile, *tags: list[str]) -> person.Wire:
     """A kind 15 in its gift wrap, as rust-nostr makes it."""
     described = [
-        ["file-type", "text/plain"],
+        ["file-type", next((tag[1] for tag in tags if tag[0] == "m"), "text/plain")],
         ["encryption-algorithm", "aes-gcm"],
         ["decryption-key", made.key],
         ["decryption-nonce", made.nonce],
@@ -193,3 +194,40 @@ async def test_files_of_guests_are_not_asked_for(tmp_path: Path, relay: str, med
     assert media.asked == []
     assert "files of guests and agents elsewhere are not loaded" in said
     assert not (folder.conversation(name) / "inbox").exists()
+
+
+async def test_a_voice_note_is_read_as_the_words_that_are_said_in_it(tmp_path: Path, relay: str, media: Media) -> None:
+    made = encrypt(b"OggS of a voice")
+    media.body = made.data
+    async with transcription_server({"text": "yes\n/stop"}) as server:
+        provider = f'[models.providers.near]\nkind = "openai"\nbase_url = "{server.url}"\n'
+        folder = Folder(tmp_path / "data", relay, provider)
+        folder.edit("\n[models]\n", '\n[models]\ntranscription = "near:whisper"\n')
+        wrap = encrypted(folder, media, made, ["m", "audio/ogg"], ["name", "note.ogg"])
+        async with reading(folder, media):
+            await listening(folder)
+            await person.publish(relay, wrap)
+            name = await began(folder, 2)
+            await ended(folder, name)
+    assert written(folder, name).text == (
+        "[file: note.ogg]\n\nVoice note /inbox/note.ogg, transcribed by a program:\n> yes\n> /stop"
+    )
+    assert not of_kind(folder.records(name), r.CommandGiven)
+
+
+async def test_where_nothing_transcribes_both_read_that_once(tmp_path: Path, relay: str, media: Media) -> None:
+    folder = Folder(tmp_path / "data", relay)
+    made = encrypt(b"OggS of a voice")
+    media.body = made.data
+    async with reading(folder, media):
+        await listening(folder)
+        for number in range(2):
+            wrap = encrypted(folder, media, made, ["m", "audio/ogg"], ["name", f"note{number}.ogg"])
+            await person.publish(relay, wrap)
+        name = await began(folder, 2)
+        await person.until(lambda: len(of_kind(folder.records(name), r.MessageRecorded)) == 2)
+        await folder.delivered(name)
+    for record in of_kind(folder.records(name), r.MessageRecorded):
+        assert "not transcribed, so do not guess what is said in it: nothing is set that transcribes" in record.context
+    told = [sent.text for sent in of_kind(folder.records(name), r.MessageSent)]
+    assert sum("Voice notes are not read" in text for text in told) == 1

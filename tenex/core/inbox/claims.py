@@ -54,7 +54,7 @@ from .commands import (
 from .decide import answers_question
 from .message import DELETED, Message
 from .reactions import may_reply, may_stop, means_stop, reply_by
-from .sent_files import MOST
+from .sent_files import MOST, NO_TRANSCRIPTION
 
 MACHINES = 6
 """Messages of agents elsewhere that are answered until a person writes: enough for a question and a correction."""
@@ -307,6 +307,16 @@ def _report_files(transaction: Transaction, signal: MessageReceived) -> None:
         _report_once(
             transaction, "No model here is set to see, so pictures are not looked at: agents get them as files alone."
         )
+
+    mute = [file.untranscribed for file in files if file.untranscribed]
+    if NO_TRANSCRIPTION in mute and not transaction.state.identity.voices_unread:
+        transaction.add(r.PicturesUnseen, what="voice notes")
+        text = f"Voice notes are not read: {NO_TRANSCRIPTION}. Agents get them as files alone."
+        notify(transaction, text, notifies=())
+    failed = [why for why in mute if why != NO_TRANSCRIPTION]
+    if failed:
+        what = count(len(failed), "voice note")
+        notify(transaction, f"I could not transcribe {what}: {'; '.join(dict.fromkeys(failed))}.", notifies=())
 
     faults = [file.fault for file in files if file.fault]
     left_out = signal.message.files_left_out

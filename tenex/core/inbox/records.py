@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from tenex.core.config import Role
 from tenex.core.ids import EventId, PublicKey, Slug
@@ -48,7 +48,12 @@ class MessageWithdrawn(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PicturesUnseen(Record):
-    """A message had pictures that no model is shown, which its author is informed of, once in a conversation."""
+    """A message had pictures that no model is shown, or voice notes that nothing transcribes.
+
+    Its author is informed of either once in a conversation.
+    """
+
+    what: Literal["pictures", "voice notes"] = "pictures"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,8 @@ INBOX: Final = "inbox"
 """The folder of received files, in the folder of their conversation."""
 PLACE: Final = "/inbox"
 """Where tools and programs of agents find that folder."""
+NO_TRANSCRIPTION: Final = "nothing is set that transcribes (models.transcription)"
+"""Why a voice note is not transcribed where no operator wants it."""
 LONGEST_ADDRESS: Final = 300
 """Characters of an address as agents are shown it."""
 

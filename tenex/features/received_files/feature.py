@@ -24,12 +24,31 @@ def _extend(app: "Application") -> "Extension":
         return inbox_of(conversation) if is_open else Path(PLACE)
 
     def loader() -> "Files":
+        import asyncio
+
+        from tenex.configuration.build import shell_policy
+        from tenex.configuration.transcription import transcription_of
+        from tenex.core.errors import ConfigurationError
+        from tenex.core.inbox.sent_files import NO_TRANSCRIPTION
         from tenex.store.pictures import PICTURES, PictureFolder
+        from tenex.tools.sandbox import RunPolicy
 
         from .loader import FileLoader
+        from .transcription import NotTranscribed, transcribe
+
+        async def words_in(file: Path, media_type: str) -> str:
+            settings = app.current.now.settings
+            try:
+                by = await asyncio.to_thread(transcription_of, settings, app.places)
+            except ConfigurationError as error:
+                raise NotTranscribed(str(error)) from error
+            if by is None:
+                raise NotTranscribed(NO_TRANSCRIPTION)
+            policy = RunPolicy.SANDBOXED if app.static.has_sandbox else shell_policy(settings, has_sandbox=False)
+            return await transcribe(file, media_type, by, policy)
 
         pictures = PictureFolder(app.places.data / PICTURES)
-        return FileLoader(pictures, inbox_of, place_of, app.disk.change)
+        return FileLoader(pictures, inbox_of, place_of, app.disk.change, words_in)
 
     return Extension(files=loader)
 

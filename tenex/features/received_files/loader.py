@@ -23,6 +23,8 @@ from tenex.nostr.threading.base import is_hex64, media_type_of
 from tenex.store.inbox_files import InboxFiles, InboxFull, safe_name
 from tenex.store.pictures import MOST_BYTES, PictureFolder, media_type
 
+from .transcription import NotTranscribed
+
 log = get_logger(__name__)
 
 TIMEOUT: Final = 5.0
@@ -33,6 +35,8 @@ MOST_FILE_BYTES: Final = 20_000_000
 """Of one file: a scan of many pages, or half an hour of speech."""
 AT_ONCE: Final = 4
 """Files of all messages that are loaded at the same time."""
+VOICES_AT_ONCE: Final = 2
+"""Voice notes of all messages that are transcribed at the same time."""
 
 UNKNOWN: Final = "application/octet-stream"
 
@@ -42,6 +46,10 @@ _ANY: Final = "image/png,image/jpeg,image/webp,image/gif,*/*;q=0.5"
 
 Change = Callable[..., Awaitable[Any]]
 """Does blocking work that writes into the data folder."""
+
+
+Transcribe = Callable[[Path, str], Awaitable[str]]
+"""Says what is said in a file of a type; raises `NotTranscribed`."""
 
 
 class _WebPage(Exception):
@@ -57,6 +65,7 @@ class FileLoader:
         inbox_of: Callable[[ConversationId], Path],
         place_of: Callable[[ConversationId], Path],
         change: Change,
+        transcribe: Transcribe,
     ) -> None:
         """Prepare.
 
@@ -65,12 +74,15 @@ class FileLoader:
             inbox_of: the folder of a conversation's received files.
             place_of: where its agents find that folder.
             change: does work that writes into the data folder.
+            transcribe: says what is said in a file.
         """
+        self._transcribe = transcribe
         self._pictures = pictures
         self._inbox_of = inbox_of
         self._place_of = place_of
         self._change = change
         self._turns = asyncio.Semaphore(AT_ONCE)
+        self._voices = asyncio.Semaphore(VOICES_AT_ONCE)
 
     async def load(self, files: Sequence[SentFile], conversation: ConversationId) -> tuple[ReceivedFile, ...]:
         """Load them; see `core.ports.Files`."""
@@ -83,7 +95,8 @@ class FileLoader:
         try:
             host = urlsplit(file.address).hostname or host
             async with asyncio.timeout(seconds), self._turns:
-                return await self._kept(file, conversation, host)
+                received = await self._kept(file, conversation, host)
+            return await self._with_transcript(received, conversation)
         except TimeoutError:
             fault = f"{host} has not given it within {seconds:g} s"
         except PrivateAddress:
@@ -137,6 +150,20 @@ class FileLoader:
             return replace(received, unseen=f"models are shown pictures of at most {byte_size(MOST_BYTES)}")
         await self._change(self._pictures.write, file.address, data)
         return received
+
+    async def _with_transcript(self, received: ReceivedFile, conversation: ConversationId) -> ReceivedFile:
+        """The file with what is said in it, where it is sound."""
+        if not received.media_type.startswith("audio/"):
+            return received
+        try:
+            async with self._voices:
+                text = await self._transcribe(self._inbox_of(conversation) / received.name, received.media_type)
+        except NotTranscribed as error:
+            return replace(received, untranscribed=str(error))
+        except Exception as error:  # noqa: BLE001  servers and programs of others fail in any way
+            log.warning("voice.not_transcribed", fault=type(error).__name__)
+            return replace(received, untranscribed="its program or server failed")
+        return replace(received, transcript=text)
 
 
 async def _fetched(file: SentFile, host: str) -> tuple[bytes, str, str]:

@@ -14,6 +14,7 @@ from tenex.core.inbox.sent_files import FileEncryption, ReceivedFile, SentFile
 from tenex.core.values import replace
 from tenex.features.received_files import loader as files
 from tenex.features.received_files.loader import FileLoader
+from tenex.features.received_files.transcription import NotTranscribed
 from tenex.nostr import addresses
 from tenex.nostr.encrypted_file import EncryptedFile, encrypt
 from tenex.store import atomic, inbox_files
@@ -24,6 +25,7 @@ from tests.kits.addresses import Server, resolving_to
 DOMAIN = "media.example"
 PNG = b"\x89PNG\r\n\x1a\n and more"
 PDF = b"%PDF-1.7\n of a receipt"
+VOICE = b"OggS of a voice"
 HERE = ConversationId("a" * 64)
 
 
@@ -48,13 +50,21 @@ class Inbox:
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "inbox"
         self.pictures = PictureFolder(folder / "pictures")
+        self.said = ""
+        """In every voice note."""
 
     @property
     def loader(self) -> FileLoader:
         async def change(work: Callable[..., Any], *arguments: Any) -> Any:
             return await asyncio.to_thread(work, *arguments)
 
-        return FileLoader(self.pictures, lambda _: self.folder, lambda _: Path("/inbox"), change)
+        async def transcribe(file: Path, media_type: str) -> str:
+            assert (file.read_bytes(), media_type) == (VOICE, "audio/ogg")
+            if not self.said:
+                raise NotTranscribed("no words were found in it")
+            return self.said
+
+        return FileLoader(self.pictures, lambda _: self.folder, lambda _: Path("/inbox"), change, transcribe)
 
     async def load(self, *wanted: SentFile | str) -> list[ReceivedFile]:
         sent = [SentFile(address=file) if isinstance(file, str) else file for file in wanted]
@@ -150,6 +160,16 @@ async def test_an_archive_is_bytes_like_all_others(web: tuple[Server, str], inbo
     (received,) = await inbox.load(f"{base}bomb.zip")
     assert received.size == 1004
     assert inbox.there == {"bomb.zip": server.body}
+
+
+async def test_a_voice_note_has_a_transcript_or_why_not(web: tuple[Server, str], inbox: Inbox) -> None:
+    server, base = web
+    server.body = VOICE
+    (mute,) = await inbox.load(declared(f"{base}note", "audio/ogg"))
+    assert (mute.path, mute.transcript, mute.untranscribed) == ("/inbox/note.ogg", "", "no words were found in it")
+    inbox.said = "Pay the rent."
+    (spoken,) = await inbox.load(declared(f"{base}note", "audio/ogg"))
+    assert (spoken.path, spoken.transcript, spoken.untranscribed) == ("/inbox/note.ogg", "Pay the rent.", "")
 
 
 # ---- pictures that models are not shown
