@@ -15,6 +15,7 @@ from tenex.features.model_choices.feature import MODEL_CHOICES
 from tenex.features.pictures.feature import PICTURES
 from tenex.features.published_agents.feature import PUBLISHED_AGENTS
 from tenex.features.quotations.feature import QUOTATIONS
+from tenex.features.rooms.feature import ROOMS
 from tenex.features.signers.feature import SIGNERS
 from tenex.features.traces.feature import TRACES
 
@@ -26,6 +27,7 @@ FEATURES: Final[Sequence[Feature]] = (
     LESSONS,
     APPROVALS,
     PUBLISHED_AGENTS,
+    ROOMS,
     MCP_SERVE,
     METRICS,
     TRACES,

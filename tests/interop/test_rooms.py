@@ -9,6 +9,7 @@ from pathlib import Path
 from tenex.nostr.compose import Publisher
 from tenex.nostr.events import unsigned_event
 from tenex.nostr.keys import SecretKey, npub
+from tenex.service.client import ask
 from tests.kits.room_person import RoomPerson, room_person
 from tests.kits.room_relay import Raw, RoomRelay, Rules, room_relay
 
@@ -95,6 +96,9 @@ async def test_a_room_that_is_joined_while_running_and_the_last_of_twelve_are_he
         relay.remove(later, daemon.project)
         await until(lambda: not app.rooms.is_read(relay.url, later))
         assert [room.name for room in app.rooms.listed()] == sorted([*(f"room {n}" for n in range(12)), "private"])
+        listed = (await ask(app.places.socket, "rooms"))["rooms"]
+        shown = next(each for each in listed if each["id"] == private)
+        assert (shown["private"], shown["ours"], shown["members"], shown["read"]) == (True, ["executor"], 2, True)
 
 
 async def test_what_is_said_in_two_threads_at_once_is_answered_in_each_also_without_a_mention(tmp_path: Path) -> None:
