@@ -22,9 +22,10 @@ from tenex.settings import ProjectPaths
 from tenex.tools import sandbox, workspace_scan
 from tenex.tools.git_config import folders_elsewhere
 from tenex.tools.process import supervised
-from tenex.tools.project_environment import PARTS, SYSTEM, SYSTEM_PATH
+from tenex.tools.project_environment import SYSTEM, SYSTEM_PATH
 from tenex.tools.shell_runner import LIMITS
 from tenex.tools.supervisor import TOO_MANY
+from tenex.tools.toolchains import PARTS
 from tenex.tools.witness import Witness
 from tenex.tools.workspace_scan import Mark
 from tenex.tools.workspace_view import WorkspaceView

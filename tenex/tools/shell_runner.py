@@ -15,14 +15,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from tenex.core.config import CallNeed, Replay
+from tenex.core.ids import ConversationId
+from tenex.core.inbox.sent_files import PLACE
 from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
 
 from . import process, sandbox, workspace_scan
 from .git_config import folders_elsewhere, why_no_repository
 from .git_writes import NO_IDENTITY, WritableRepository, writable_repository
+from .inbox import Inboxes
 from .process import DiskReserve, decoded, named
 from .project_environment import ProjectEnvironment
+from .project_needs import hint_for_missing
 from .sandbox import RunPolicy
 from .shared_namespaces import SharedNamespaces, TurnNetworks
 from .tool import Body, Refusal, Tool, run_uncancellable
@@ -69,8 +73,16 @@ _FAIL_FAST: Final = {
 }
 """Where there is no network programs do not try again, which takes npm two minutes."""
 
-_PACKAGE_FOLDERS: Final = {"CARGO_HOME": "cargo", "GOMODCACHE": "go"}
-"""Of package managers that keep packages outside of the project, by the variable that names the folder."""
+_PACKAGE_FOLDERS: Final = {
+    "CARGO_HOME": ("cargo", "{folder}"),
+    "GOMODCACHE": ("go", "{folder}"),
+    "MAVEN_OPTS": ("maven", "-Dmaven.repo.local={folder}"),
+    "NUGET_PACKAGES": ("nuget", "{folder}"),
+}
+"""Of package managers that keep packages outside of the project, by the variable that names the folder, and how."""
+
+_NOT_FOUND: Final = 127
+"""The exit status of a shell that does not find a program."""
 
 _NO_REPOSITORY: Final = "fatal: not a git repository"
 """What git prints where it finds none."""
@@ -120,6 +132,8 @@ class Programs:
     """What they write to where the phase permits no changes; without, the workspace is read-only there."""
     scratch: Path | None = None
     """The folder in which each call gets an empty one of its own; the system's unless given."""
+    inboxes: Inboxes = Inboxes()
+    """What people have sent, which is seen in the sandbox."""
     networks: TurnNetworks | None = None
     """Those of the turns in which commands go on in the background."""
 
@@ -193,7 +207,10 @@ class Programs:
         """
         quiet = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "NO_COLOR": "1"}
         names = {"USER": "agent", "LOGNAME": "agent", "SHELL": "/bin/sh"}
-        packages = {name: str(folder) for name, folder in self._packages().items()}
+        packages = {
+            name: _PACKAGE_FOLDERS[name][1].format(folder=folder)
+            for name, folder in self._packages(is_closed=is_closed).items()
+        }
         network = _FAIL_FAST if is_closed else self.rules.network_environment
         locks = {} if write_git else {"GIT_OPTIONAL_LOCKS": "0"}  # else `git status` tries to write
         return {
@@ -206,12 +223,16 @@ class Programs:
             **network,
         }
 
-    def _packages(self) -> dict[str, Path]:
-        """The folders of package managers that are there, by the variables that name them."""
+    def _packages(self, *, is_closed: bool) -> dict[str, Path]:
+        """The folders of package managers that are there, by the variables that name them.
+
+        Without the network an empty one would only hide what a toolchain of the user has.
+        """
         top = self.rules.packages
         if top is None or self.rules.policy is not RunPolicy.SANDBOXED:
             return {}
-        return {name: top / folder for name, folder in _PACKAGE_FOLDERS.items() if (top / folder).is_dir()}
+        folders = {name: top / folder for name, (folder, _) in _PACKAGE_FOLDERS.items() if (top / folder).is_dir()}
+        return {name: folder for name, folder in folders.items() if not is_closed or any(folder.iterdir())}
 
     async def run(
         self,
@@ -246,11 +267,25 @@ class Programs:
                 command, context, folder, deadline, only_reads=only_reads, network=network
             )
         elif only_reads:
-            outcome = await self._attend(command, folder, deadline, can_write=False, network=network, shared=shared)
+            outcome = await self._attend(
+                command,
+                folder,
+                deadline,
+                can_write=False,
+                network=network,
+                of=context.conversation_id,
+                shared=shared,
+            )
         else:
             with witness_of(self.workspace.root) as witness:
                 outcome, settled = await self.execute(
-                    command, folder, deadline, witness=witness, needs=needs, shared=shared
+                    command,
+                    folder,
+                    deadline,
+                    witness=witness,
+                    needs=needs,
+                    of=context.conversation_id,
+                    shared=shared,
                 )
         ended = outcome.ended("The command", deadline)
         if outcome.is_timed_out:
@@ -262,6 +297,9 @@ class Programs:
         if outcome.status and _NO_REPOSITORY in outcome.output and (why := why_no_repository(self.workspace.root)):
             ended += f" {why}"
         ended += self.remarks(settled)
+        if outcome.status == _NOT_FOUND and self.rules.policy is RunPolicy.SANDBOXED:
+            entries = list(map(str, self.rules.path))
+            ended += await asyncio.to_thread(hint_for_missing, self.project, outcome.output, os.environ, entries)
         ended += await asyncio.to_thread(self.ways_out, outcome, witness, settled, needs)
         result = replace(outcome.result(ended), has_outside_effect=self.reaches_out or network)
         return with_witness(result, witness)
@@ -333,6 +371,7 @@ class Programs:
                     deadline,
                     view=view,
                     network=NETWORK.name in needs,
+                    of=context.conversation_id,
                     most_output=0,
                     on_output=on_output,
                 )
@@ -343,6 +382,7 @@ class Programs:
                 deadline,
                 witness=witness,
                 needs=needs,
+                of=context.conversation_id,
                 most_output=0,
                 on_output=on_output,
                 shared=self.shared_with(context),
@@ -410,10 +450,19 @@ class Programs:
         if self.views is None:
             if not is_sandboxed:
                 raise Refusal("Nothing was run: nothing keeps apart here what a command changes in this phase.")
-            return await self._attend(command, folder, deadline, can_write=False, network=network), True
+            outcome = await self._attend(
+                command, folder, deadline, can_write=False, network=network, of=context.conversation_id
+            )
+            return outcome, True
         async with self.views.using(context, is_sandboxed=is_sandboxed) as view:
             outcome = await self._attend(
-                command, folder, deadline, view=view, can_write=not only_reads, network=network
+                command,
+                folder,
+                deadline,
+                view=view,
+                can_write=not only_reads,
+                network=network,
+                of=context.conversation_id,
             )
             return outcome, only_reads or not view.can_write
 
@@ -440,11 +489,14 @@ class Programs:
         *,
         witness: Witness | None = None,
         needs: Collection[str] = (),
+        of: ConversationId | None = None,
         most_output: int = MOST_OUTPUT,
         on_output: Callable[[bytes], None] = process.drop,
         shared: SharedNamespaces | None = None,
     ) -> tuple[process.Outcome, Settled]:
         """Run a program that may change the workspace, and take away what it may not leave behind.
+
+        It sees what people have sent in the conversation `of`.
 
         Raises:
             Refusal: too little is free on disk, or the repository cannot be written to.
@@ -465,6 +517,7 @@ class Programs:
                 repository=repository,
                 network=NETWORK.name in needs,
                 witness=witness,
+                of=of,
                 most_output=most_output,
                 on_output=on_output,
                 shared=shared,
@@ -488,6 +541,7 @@ class Programs:
         repository: WritableRepository | None = None,
         network: bool = False,
         witness: Witness | None = None,
+        of: ConversationId | None = None,
         most_output: int = MOST_OUTPUT,
         on_output: Callable[[bytes], None] = process.drop,
         shared: SharedNamespaces | None = None,
@@ -519,6 +573,7 @@ class Programs:
                         repository=repository,
                         network=network,
                         witness=witness,
+                        of=of,
                         attempts=attempts,
                         shared=shared,
                     )
@@ -551,6 +606,7 @@ class Programs:
         repository: WritableRepository | None,
         network: bool,
         witness: Witness | None,
+        of: ConversationId | None,
         attempts: int,
         shared: SharedNamespaces | None,
     ) -> tuple[Sequence[str], dict[str, str]]:
@@ -574,11 +630,13 @@ class Programs:
             (own / name).write_text(content, "utf-8")
         root = self.workspace.root
         elsewhere = folders_elsewhere(root)
+        received = self.inboxes.of(of) if of is not None and not root.is_relative_to(PLACE) else None
+        inbox = {PLACE: received} if received is not None else {}
         opened = [*repository.mounts()] if repository is not None else []
         if network and self.rules.packages is not None:
-            for name in _PACKAGE_FOLDERS.values():
+            for name, _ in _PACKAGE_FOLDERS.values():
                 (self.rules.packages / name).mkdir(parents=True, exist_ok=True)
-            opened += [("--bind", folder) for folder in self._packages().values()]
+            opened += [("--bind", folder) for folder in self._packages(is_closed=False).values()]
         wrapped = sandbox.wrapped(
             root,
             command,
@@ -586,13 +644,14 @@ class Programs:
             cwd=folder,
             can_write=can_write,
             network=network,
-            files={f"/etc/{name}": own / name for name in named_files},
+            files={f"/etc/{name}": own / name for name in named_files} | inbox,
             folders=[
                 *elsewhere,
                 *self.project.mounts(),
                 *filter(Path.is_dir, self.rules.folders),
-                *self._packages().values(),
+                *self._packages(is_closed=not network).values(),
             ],
+            private=self.project.private_folders(),
             protected=protected,
             scratch=view.tmp if view is not None else None,
             mount=mount,

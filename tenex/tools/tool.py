@@ -55,6 +55,8 @@ class Tool:
     """What a call may ask for beyond that, by an argument of the name."""
     phases: frozenset[Phase] = frozenset()
     """The phases in which it may be used, of those that its access permits; all of them unless given."""
+    address: str = ""
+    """As in `ToolRule.address`."""
 
     @property
     def rule(self) -> ToolRule:
@@ -66,6 +68,7 @@ class Tool:
             asks=self.asks,
             needs=self.needs,
             phases=self.phases,
+            address=self.address,
             why=self.why,
             about=self.about,
             definition=self.definition or digest_of_definition(self.name, self.description, self.parameters),

@@ -43,6 +43,8 @@ class Decision(StrEnum):
     """To approve or reject a plan."""
     ANSWER = "answer"
     """To answer what an agent asks, or to take the part of the user in a workflow."""
+    READING = "reading"
+    """To read files of the workspace."""
 
 
 def may_decide(
@@ -62,6 +64,7 @@ def may_decide(
                                                                               with that setting
         approval    yes                     -                                 no                no
         answer      yes                     yes                               no                only who is asked
+        reading     yes                     -                                 yes               no
 
     `asked` is who is asked, "" for an owner; None where no one is, as by a command.
     """
@@ -78,6 +81,8 @@ def may_decide(
             return has_begun
         case Decision.ANSWER:
             return has_begun or is_asked
+        case Decision.READING:
+            return role is Role.MEMBER
         case _:
             assert_never(decision)
 
