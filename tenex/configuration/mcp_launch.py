@@ -97,7 +97,8 @@ class Launcher:
             OSError: the view cannot be mounted.
         """
         folder, program = self.check(config)
-        prefix, mount = view.launch()
+        prefix, mount = view.launch(network=config.network)
+        shared = view.shared
         line = sandbox.wrapped(
             self.root,
             [str(program), *config.args],
@@ -108,12 +109,14 @@ class Launcher:
             folders=self._places(config, program, folder),
             scratch=view.tmp,
             mount=mount,
+            joins=shared is not None and shared.has_network and not config.network,
         )
         return Program(
             command=_supervised([*prefix, *line]),
             environment=_environment(config, program),
             folder=self.root,
             umask=self.umask,
+            descriptors=view.descriptors,
             exceeded=EXCEEDED,
         )
 

@@ -105,6 +105,7 @@ def wrapped(
     witness: int = -1,
     watched: Iterable[Path] = (),
     attempts: int = -1,
+    joins: bool = False,
 ) -> list[str]:
     """The command that runs `command` in the sandbox.
 
@@ -116,8 +117,8 @@ def wrapped(
         cwd: where it starts; the workspace unless given.
         can_write: whether the workspace may be written to.
         network: whether it shares the machine's network, services on this machine included.
-        files: further files it sees, read-only, by where it sees them.
-        folders: further folders it sees, read-only, in their own places.
+        files: further files and folders it sees, read-only, by where it sees them.
+        folders: further folders and files it sees, read-only, in their own places.
         private: where it has an empty folder of its own, which it may write to; what of `folders` is in it is seen.
         protected: what is in the workspace and may not be written to all the same; no links.
         scratch: the folder that it has as /tmp; an empty one that vanishes with it unless given.
@@ -126,6 +127,7 @@ def wrapped(
         witness: the descriptor to which `sandbox_init` writes what it changes in the workspace; -1 for none.
         watched: further folders in which it sees what the command tries to change.
         attempts: the descriptor to which it writes whether the command has tried to reach a network; -1 for none.
+        joins: whether it stays in the network that it is started in, which has a loopback alone (`shared_namespaces`).
 
     Raises:
         SandboxMissing: there is no bubblewrap.
@@ -135,7 +137,7 @@ def wrapped(
         raise SandboxMissing("Nothing can be run: the sandbox (bubblewrap) is gone. The operator has to fix that.")
     line = [bubblewrap, "--die-with-parent", "--unshare-all", "--unshare-user", "--new-session", "--as-pid-1"]
     line += ["--cap-drop", "ALL", *(["--disable-userns"] if _can_forbid_namespaces(bubblewrap) else [])]
-    line += [*(["--share-net"] if network else []), *_variables(environment)]
+    line += [*(["--share-net"] if network or joins else []), *_variables(environment)]
     for folder in SYSTEM:
         if Path(folder).is_symlink():
             line += ["--symlink", str(Path(folder).readlink()), folder]
