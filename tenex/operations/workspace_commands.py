@@ -28,7 +28,7 @@ from tenex.tools.project_runs import ProjectRuns
 from tenex.tools.project_setup import propose_setup
 from tenex.tools.sandbox import RunPolicy, probe_bubblewrap
 from tenex.tools.shell_runner import Programs, ShellRules
-from tenex.tools.toolchains import Toolchain, toolchain_of
+from tenex.tools.toolchains import Toolchain, has_programs, toolchain_of
 from tenex.tools.turn_views import TurnViews
 from tenex.tools.workspace import Workspace
 from tenex.tools.workspace_view import Way
@@ -267,8 +267,8 @@ def lacks(settings: Settings, where: ProjectPaths) -> Iterator[Lack]:
 
 def _brings_anything(toolchain: Toolchain) -> bool:
     """Whether there is a program in a folder, or it is one of packages alone."""
-    programs = (file for folder in toolchain.programs if folder.is_dir() for file in folder.iterdir())
-    return any(file.is_file() and os.access(file, os.X_OK) for file in programs) or bool(toolchain.name)
+    is_of_packages = bool(toolchain.name and toolchain.shown and not toolchain.programs)
+    return is_of_packages or any(map(has_programs, toolchain.programs))
 
 
 def _lacks_of_check(

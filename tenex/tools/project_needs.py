@@ -41,10 +41,11 @@ class FoundEcosystem:
 def ecosystems_found(project: ProjectEnvironment) -> tuple[FoundEcosystem, ...]:
     """The ecosystems of a project, in the order of the table; blocks."""
     files = ProjectFiles(project.root)
-    return tuple(_found(project, files, kind, file) for kind, file in ecosystems_of(files).values())
+    path = project.search_path()
+    return tuple(_found(project, path, files, kind, file) for kind, file in ecosystems_of(files).values())
 
 
-def _found(project: ProjectEnvironment, files: ProjectFiles, kind: Ecosystem, file: str) -> FoundEcosystem:
+def _found(project: ProjectEnvironment, path: str, files: ProjectFiles, kind: Ecosystem, file: str) -> FoundEcosystem:
     if kind.name == "python":
         is_installed = project.venv() is not None
     else:
@@ -56,9 +57,9 @@ def _found(project: ProjectEnvironment, files: ProjectFiles, kind: Ecosystem, fi
     programs: dict[str, str | None] = {}
     for alternatives in (*kind.programs, *in_setup):
         names = alternatives.split()
-        name = next((name for name in names if project.find(name)), names[0])
+        name = next((name for name in names if shutil.which(name, path=path)), names[0])
         if "/" not in name and name not in made_by_setup:
-            programs[name] = project.find(name)
+            programs[name] = shutil.which(name, path=path)
     return FoundEcosystem(
         kind=kind,
         file=file,

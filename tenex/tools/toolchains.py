@@ -39,7 +39,7 @@ class Home:
     places: tuple[str, ...]
     """Where it lies unless the variable names another folder."""
     marks: tuple[str, ...]
-    """What is in each folder of this kind."""
+    """What is in each folder of this kind. One that has the hidden name of its usual place is of the kind without."""
     names: tuple[str, ...] = ()
     """How the folder is called, where the marks do not tell enough."""
     variable: str = ""
@@ -163,6 +163,21 @@ HOMES: Final = (
         default=("version",),
     ),
     Home(
+        name="programs of the user",
+        places=("~/.local",),
+        marks=("bin",),
+        names=(".local",),
+        programs=("bin",),
+        shown=(
+            "lib/python3*",
+            "lib/node_modules",
+            "pipx/venvs",
+            "share/pipx/venvs",
+            "share/uv/python",
+            "share/uv/tools",
+        ),
+    ),
+    Home(
         name="packages of Maven",
         places=("~/.m2",),
         marks=("repository",),
@@ -192,13 +207,17 @@ class Toolchain:
 
 
 def toolchain_of(folder: Path, project: Path) -> Toolchain:
-    """What a folder brings that the operator names: a known one, or its programs; else a plain folder of programs."""
+    """What a folder brings that the operator names: a known one, or its programs; else a plain folder of programs.
+
+    Of a folder without programs nothing is seen.
+    """
     for home in dict.fromkeys((folder, *((folder.parent,) if folder.name in ("bin", "shims") else ()))):
         kinds = [kind for kind in HOMES if _is_kind(home, kind)]
         if kinds:
             return _of_home(home, kinds, project)
     beside = tuple(_existing(folder.parent, PARTS)) if folder.name == "bin" else ()
-    return Toolchain(programs=(folder,), shown=(folder, *beside), private=(), variables={}, home=folder)
+    shown = (folder, *beside) if has_programs(folder) else ()
+    return Toolchain(programs=(folder,), shown=shown, private=(), variables={}, home=folder)
 
 
 def homes_of_user(environment: Mapping[str, str]) -> Iterator[Path]:
@@ -210,8 +229,18 @@ def homes_of_user(environment: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _is_kind(folder: Path, kind: Home) -> bool:
+    if folder.name.startswith(".") and folder.name in {Path(place).name for place in kind.places}:
+        return folder.is_dir()
     has_name = not kind.names or folder.name in kind.names
     return has_name and all((folder / mark).exists() for mark in kind.marks)
+
+
+def has_programs(folder: Path) -> bool:
+    """Whether there is a program in a folder."""
+    try:
+        return any(file.is_file() and os.access(file, os.X_OK) for file in folder.iterdir())
+    except OSError:
+        return False
 
 
 def _of_home(home: Path, kinds: list[Home], project: Path) -> Toolchain:

@@ -61,6 +61,11 @@ FOLDERS: dict[str, tuple[str, dict[str, str], tuple[str, ...]]] = {
     ),
     "pyenv": (".pyenv", {"shims/tool": "", "versions/3.12.1/bin/tool": PROGRAM}, ("versions/3.12.1/etc/pip.conf", "x")),
     "rbenv": (".rbenv", {"shims/tool": "", "versions/3.3.0/bin/tool": PROGRAM}, ("versions/3.3.0/.gem/credentials",)),
+    "programs of the user": (
+        ".local",
+        {"bin/tool": PROGRAM, "share/pipx/venvs/x/bin/x": "", "lib/python3.12/site-packages/x.py": ""},
+        ("share/keyrings/login.keyring", "share/secret", "state/secret", "lib/secret"),
+    ),
     "packages of Maven": (
         ".m2",
         {"repository/org/x.jar": ""},
@@ -104,6 +109,21 @@ async def test_its_programs_run_and_no_password_is_seen(workspace: Workspace, tm
     assert files <= FOLDERS[kind][1].keys()
     if has_programs:
         assert "Read-only" in (await shell.run('touch "$(dirname "$(command -v tool)")/x"')).content
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize("place", [".cargo", ".nvm", ".rustup", ".m2", ".sdkman", ".gradle", ".config"])
+async def test_of_a_folder_without_programs_nothing_is_seen(workspace: Workspace, tmp_path: Path, place: str) -> None:
+    """As the `.cargo` of somebody whose Cargo is the system's."""
+    home = tmp_path / "home"
+    put(home / place, {"credentials.toml": SECRET, "settings.xml": SECRET, "etc/npmrc": SECRET})
+    put(home, dict.fromkeys(OF_HOME, SECRET))
+    shown = await shell_with(workspace, home / place).run(
+        f"grep -rl {SECRET} {home} || echo nothing; find {home} -type f"
+    )
+    assert SECRET not in shown.content.replace(f"grep -rl {SECRET}", "")
+    assert "nothing" in shown.content
+    assert "settings.xml" not in shown.content
 
 
 def test_every_kind_is_tested() -> None:
