@@ -4,6 +4,7 @@ All questions come before the first file, and the configuration is written last:
 """
 
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -30,6 +31,7 @@ from tenex.settings import (
 from tenex.tools.project_checks import known_checks
 from tenex.tools.project_environment import ProjectEnvironment
 from tenex.tools.project_files import holds_documents
+from tenex.tools.project_needs import ecosystems_found, how_to_get
 from tenex.tools.project_setup import propose_setup
 
 from .relay import is_here
@@ -83,6 +85,8 @@ class InitResult:
     only_agent: str
     """The agent that works alone; "" where the orchestrator routes."""
     created: list[str] = field(default_factory=list)
+    needs: list[str] = field(default_factory=list)
+    """What the project needs and the sandbox does not have."""
 
 
 def init(
@@ -384,7 +388,16 @@ def prepare(
         agents={slug: keys[slug].npub for slug in slugs},
         only_agent=settings.conversations.agent,
         created=created,
+        needs=_needs(here.workspace, settings.workspace.path),
     )
+
+
+def _needs(workspace: Path, entries: Sequence[str]) -> list[str]:
+    """What the project needs and the sandbox does not have, with how to give it."""
+    project = ProjectEnvironment(workspace.resolve(), tuple(Path(entry).expanduser() for entry in entries))
+    needed = {name: found.kind.title for found in reversed(ecosystems_found(project)) for name in found.missing}
+    ways = how_to_get(project, needed, os.environ, entries)
+    return [f"{title} needs {name}: {how}." for (name, title), how in zip(needed.items(), ways, strict=True)]
 
 
 def _chain(default: str | list[str]) -> list[str]:
@@ -511,6 +524,10 @@ def _print(made: InitResult) -> None:
     if made.only_agent:
         output.message(f"\nThe folder holds documents: {made.only_agent} works in it alone.")
     here = [url for url in made.relays if is_here(url)]
+    if made.needs:
+        output.message("\nThe sandbox of the agents does not have what the project needs:")
+        for need in made.needs:
+            output.message(f"  {output.one_line(need)}")
     output.message(f"\nNext (settings: {made.config}):")
     if here:
         output.message(f"  {output.command('relay')}  the relay on this machine, in a terminal of its own")

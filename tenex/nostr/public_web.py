@@ -5,7 +5,7 @@ relay that others name. The certificate has to be that of the name.
 """
 
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
@@ -18,8 +18,16 @@ _PORTS: Final = {"https": 443, "http": 80}
 
 
 @asynccontextmanager
-async def asked(url: str, accept: str, *, allows_http: bool = False) -> AsyncIterator[httpx2.Response]:
-    """The answer to a GET of an https address, whose body is not read yet; the caller bounds the time.
+async def asked(
+    url: str,
+    accept: str,
+    *,
+    method: str = "GET",
+    headers: Mapping[str, str] | None = None,
+    content: bytes | None = None,
+    allows_http: bool = False,
+) -> AsyncIterator[httpx2.Response]:
+    """The answer to a request of an https address, whose body is not read yet; the caller bounds the time.
 
     `allows_http` reads an http address as it is, without TLS.
 
@@ -34,11 +42,18 @@ async def asked(url: str, accept: str, *, allows_http: bool = False) -> AsyncIte
     address = await public_address(f"{scheme.replace('http', 'ws')}://{authority}")  # None: a proxy resolves the name
     host = name if address is None else f"[{address}]" if ":" in address else address
     target = urlunsplit((scheme, f"{host}:{parts.port or _PORTS[scheme]}", parts.path or "/", parts.query, ""))
-    head = {"Host": authority, "Accept": accept, "Accept-Encoding": "identity", "User-Agent": "tenex"}
+    head = {
+        **(headers or {}),
+        "Host": authority,
+        "Accept": accept,
+        "Accept-Encoding": "identity",
+        "User-Agent": "tenex",
+    }
     client = httpx2.AsyncClient(
         verify=ssl.create_default_context(), trust_env=address is None, timeout=None, follow_redirects=False
     )
-    async with client, client.stream("GET", target, headers=head, extensions={"sni_hostname": name}) as response:
+    sni = {"sni_hostname": name}
+    async with client, client.stream(method, target, headers=head, content=content, extensions=sni) as response:
         yield response
 
 

@@ -17,6 +17,7 @@ from typing import Any, Final
 from websockets.exceptions import WebSocketException
 
 from tenex.core.errors import RelayUnavailable
+from tenex.core.ids import PublicKey
 from tenex.core.ports import PublishOutcome
 from tenex.log import get_logger
 
@@ -29,6 +30,7 @@ from .keys import Key
 from .pagination import most_events
 from .relay_info import RelayLimits, read_limits
 from .relay_subscriptions import RelaySubscriptions
+from .relay_traits import OF_ANOTHER_KEY, RelayTraits
 from .retry import ReasonAction, RetryPolicy, is_worth_logging, printable, read_answer
 from .timeouts import Reconnecting, RelayTimeouts
 from .urls import normalise_url
@@ -90,6 +92,9 @@ class RelayConnection:
         must_be_public: bool = False,
         more_identities: Callable[[], Iterable[Key]] = tuple,
         sign: Sign = sign_here,
+        traits: RelayTraits | None = None,
+        informed: Callable[[], None] = lambda: None,
+        has_own: Callable[[PublicKey], bool] = lambda _: False,
     ) -> None:
         """Prepare; nothing is opened before `run`.
 
@@ -106,6 +111,9 @@ class RelayConnection:
             must_be_public: connect to public addresses only, and ask for no document: others have named the relay.
             more_identities: our other keys, which may read here too.
             sign: signs with those keys.
+            traits: what is known of the relay; its connections share it.
+            informed: called after each connection, once the relay's document is read or found missing.
+            has_own: whether a key has a connection of its own, where the relay takes one key to each.
 
         Raises:
             ValueError: the URL is not a relay URL.
@@ -118,10 +126,15 @@ class RelayConnection:
         self._identity = identity
         self._more_identities = more_identities
         self._sign = sign
+        self.traits = traits or RelayTraits()
+        self._on_informed = informed
+        self._has_own = has_own
+        self.informed = asyncio.Event()
+        """Set once the relay's document has been read, or it is known that there is none."""
         self._timeouts = timeouts or RelayTimeouts()
         self._rng = rng or Random()  # noqa: S311  (jitter, not secrecy)
         self._now = now
-        self._must_be_public = must_be_public
+        self.must_be_public = must_be_public
         self._on_connected = connected
         self._knows = is_known
         self._log = log.bind(relay=self.url)
@@ -140,6 +153,7 @@ class RelayConnection:
             now=now,
             limits=lambda: self._limits,
             changed=self._judge_service,
+            only_key=lambda: identity.public if identity is not None and self.traits.takes_one_key else None,
         )
         self._connection: ClientConnection | None = None
         self._connection_count = 0
@@ -182,7 +196,7 @@ class RelayConnection:
                     close_timeout=self._timeouts.close_timeout,
                     ping_interval=self._timeouts.ping_interval,
                     ping_timeout=self._timeouts.ping_timeout,
-                    must_be_public=self._must_be_public,
+                    must_be_public=self.must_be_public,
                 )
                 try:
                     self._fault = await self._serve(socket)
@@ -221,7 +235,9 @@ class RelayConnection:
             now=self._now,
             more_identities=self._more_identities,
             sign=self._sign,
+            traits=self.traits,
         )
+        connection.wire.most = self._limits.max_subscriptions
         why = ""
         try:
             async with asyncio.TaskGroup() as group:
@@ -231,6 +247,8 @@ class RelayConnection:
                 chores.append(group.create_task(self._read_limits(), name=f"limits {self.url}"))
                 self._note_connected(socket)
                 chores.append(group.create_task(self._read_past_first(), name=f"past first {self.url}"))
+                if self.traits.takes_one_key:  # such a relay hangs up soon on who has not shown a key
+                    chores.append(group.create_task(self._authenticate(connection), name=f"authenticate {self.url}"))
                 why = await connection.read()
                 self._subscriptions.cancel()
                 for task in chores:
@@ -267,12 +285,33 @@ class RelayConnection:
                 await self._backlog.idle()
         self._may_publish.set()
 
+    async def _authenticate(self, connection: ClientConnection) -> None:
+        await connection.authenticate()
+
     async def _read_limits(self) -> None:
-        if self._must_be_public:
-            return
-        limits = await read_limits(self.url, self._timeouts.limits_timeout)
-        if limits is not None:
-            self._limits = limits
+        if not self.must_be_public:
+            limits = await read_limits(self.url, self._timeouts.limits_timeout)
+            if limits is not None:
+                self._use_limits(limits)
+        self.informed.set()
+        self._on_informed()
+
+    def _use_limits(self, limits: RelayLimits) -> None:
+        self._limits = limits
+        if self._connection is not None:
+            self._connection.wire.most = limits.max_subscriptions
+        self._subscriptions.note_limits()
+
+    @property
+    def rooms_key(self) -> str:
+        """The key with which the relay signs what it says of rooms (NIP-29); "" where it has none, or is not known."""
+        return self._limits.rooms_key
+
+    def note_one_key(self) -> None:
+        """Use this connection for its key alone from now on."""
+        if self._connection is not None:
+            self._connection.slow_down()
+        self._subscriptions.narrow()
 
     # ---- subscriptions ----
 
@@ -285,6 +324,15 @@ class RelayConnection:
             ValueError: there are no filters, or more than one connection can carry.
         """
         self._subscriptions.subscribe(name, filters, backlog_since)
+
+    def unsubscribe(self, name: str) -> None:
+        """Receive no more under a name; nothing happens where there is no subscription of it."""
+        self._subscriptions.unsubscribe(name)
+
+    @property
+    def has_subscriptions(self) -> bool:
+        """Whether something is to be received here."""
+        return bool(self._subscriptions.wanted)
 
     async def listening(self, name: str) -> None:
         """Return once the relay serves the subscription, which may be never.
@@ -314,6 +362,8 @@ class RelayConnection:
             while True:
                 connection = await self._up()
                 await self._may_publish.wait()
+                if self.traits.takes_one_key and self._has_own(event.pubkey):  # seen while it waited
+                    return _refused(OF_ANOTHER_KEY)
                 if size > self._limits.max_message_length:
                     return _refused(f"invalid: the relay takes {self._limits.max_message_length} bytes per message")
                 try:
@@ -333,6 +383,7 @@ class RelayConnection:
                 unclear += not answer.prefix
                 if unclear >= _UNCLEAR_TRIES:
                     return _refused(answer.text or "refused without a reason")
+                self.traits.note_answer(answer.text, event.kind)
                 why = await policy.wait(answer, connection.authenticate)
                 if why and not connection.lost:
                     return _refused(why)

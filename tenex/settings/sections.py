@@ -1,8 +1,8 @@
 """Every setting: its name, its type, its default and its bounds; and the core's values made of them.
 
 `config/tenex.example.toml` documents the settings for users, and a test keeps the two equal. Times are in seconds here
-and in milliseconds in the core. What the core goes by is a field of `Limits`, `Expectation` or `GateRules` there, and
-nowhere else: these sections are made of them.
+and in milliseconds in the core. What the core goes by is a field of `Limits`, `Expectation`, `GateRules` or
+`ConversationRules` there, and nowhere else: these sections are made of them.
 """
 
 import re
@@ -32,6 +32,7 @@ from tenex.core.approvals.rules import COMMAND, OPERANDS, ApprovalRule, Example,
 from tenex.core.config import (
     ApprovalPolicy,
     Bounds,
+    ConversationRules,
     Expectation,
     GateRules,
     Limits,
@@ -79,6 +80,15 @@ def _http_url(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme.lower() not in ("http", "https") or not parts.hostname or parts.username is not None:
         raise ValueError("must be an address such as http://127.0.0.1:8080/v1, without a user or a password")
+    return url
+
+
+def _file_server(url: str) -> str:
+    url = _http_url(url).rstrip("/")
+    parts = urlsplit(url)
+    is_here = parts.hostname in ("localhost", "127.0.0.1", "::1")
+    if parts.query or parts.fragment or (parts.scheme.lower() != "https" and not is_here):
+        raise ValueError("must be the https address of a Blossom server, such as https://blossom.example.com")
     return url
 
 
@@ -152,6 +162,10 @@ Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
 Chain = Annotated[str | list[str], PlainValidator(_models)]
 """A model, or several: the next is asked where one cannot answer."""
 Dollars = Annotated[float, Field(ge=0, le=1_000_000)]
+
+
+FILE_WORD: Final = "{file}"
+"""In a command: the path of the file that it reads."""
 
 
 class Section(BaseModel):
@@ -239,6 +253,14 @@ class People(Section):
     time_zone: Annotated[str, AfterValidator(_time_zone)] = ""
 
 
+class RoomSettings(Section):
+    """The rooms of relays (NIP-29) that keys of the project are members of."""
+
+    only: list[Text] = []
+    writers: Literal["members", "people"] = "members"
+    answers: Literal["thread", "channel"] = "thread"
+
+
 def parse_people(
     people: Mapping[str, Any], parse_key: Callable[[str], PublicKey]
 ) -> tuple[dict[str, set[PublicKey]], dict[str, str]]:
@@ -264,11 +286,14 @@ class Project(Section):
     event: Annotated[str, AfterValidator(plain), AfterValidator(str.strip)] = ""
 
 
-class ConversationSettings(Section):
-    """What new conversations are."""
+class ConversationSettings(_section_of(ConversationRules)):  # type: ignore[misc] # made of the core's fields
+    """What new conversations are, and how conversations go on."""
 
     agent: Annotated[str, AfterValidator(plain), AfterValidator(str.strip)] = ""
-    route_by_rule: bool = True
+
+    def to_core(self) -> ConversationRules:
+        """The core's rules for conversations."""
+        return ConversationRules(**_core_values(self, "agent"))
 
 
 class PhaseModels(_by_phase(Chain)):  # type: ignore[misc] # made of the phases
@@ -295,6 +320,18 @@ class Provider(Section):
     grammar: Literal["none", "structural_tag", "json_schema"] = "none"
 
 
+def _transcription(given: str | list[str]) -> str | list[str]:
+    """A model as `provider:model`, or a command that names the file."""
+    if isinstance(given, list):
+        if not any(FILE_WORD in word for word in given):
+            raise ValueError(f'a command names the file it reads: add "{FILE_WORD}" to its words')
+        return given
+    provider, colon, model = given.strip().partition(":")
+    if given.strip() and not (colon and provider.strip() and model.strip()):
+        raise ValueError('name a model as "<provider>:<model>", or give a command as a list of words')
+    return given.strip()
+
+
 class ModelPrice(Section):
     """What a model costs, in US dollars per million tokens."""
 
@@ -314,6 +351,7 @@ class Models(Section):
     context_tokens: Annotated[int, Field(ge=8_000, le=10_000_000)] = 100_000
     max_output_tokens: Annotated[int, Field(ge=256, le=1_000_000)] = 16_000
     vision: list[Name] = []
+    transcription: Annotated[str | list[Text], AfterValidator(_transcription)] = ""
     phases: PhaseModels = PhaseModels()
     agents: dict[str, AgentModels] = {}
     providers: dict[str, Provider] = {}
@@ -644,6 +682,14 @@ class Traces(Section):
     content: bool = False
 
 
+class Files(Section):
+    """Where files for people are uploaded, and which are not."""
+
+    servers: list[Annotated[str, AfterValidator(_file_server)]] = []
+    max_bytes: Annotated[int, Field(ge=1_000, le=100_000_000)] = 20_000_000
+    never: list[Text] = [".env", ".env.*", "*.pem", "*.key", "*.p12", "*.kdbx", "id_*", ".netrc", ".ssh", ".gnupg"]
+
+
 class WebSearch(Section):
     """Where the tool `web_search` looks."""
 
@@ -699,7 +745,7 @@ class Shutdown(Section):
     deadline: Seconds = 8
 
 
-FEATURES_OF: Final = {"metrics": "metrics", "traces": "traces", "web_search": "web_access"}
+FEATURES_OF: Final = {"files": "file_uploads", "metrics": "metrics", "traces": "traces", "web_search": "web_access"}
 """The sections of features, each with the feature's name, which is said where a program is without it."""
 
 
@@ -719,6 +765,7 @@ class Settings(BaseSettings):
     store: Annotated[str, AfterValidator(_store)] = ""
     relays: Relays = Relays()
     people: People = People()
+    rooms: RoomSettings = RoomSettings()
     project: Project = Project()
     conversations: ConversationSettings = ConversationSettings()
     models: Models = Models()
@@ -731,6 +778,7 @@ class Settings(BaseSettings):
     workspace: WorkspaceSettings = WorkspaceSettings()
     checks: Annotated[dict[str, CheckSettings], AfterValidator(_check_names)] = {}
     mcp: Mcp = Mcp()
+    files: Files = Files()
     log: Log = Log()
     metrics: Metrics = Metrics()
     traces: Traces = Traces()

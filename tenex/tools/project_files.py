@@ -5,7 +5,6 @@ Anybody may have written them: a file that cannot be read, or is not in its form
 
 import json
 import os
-import re
 import tomllib
 from collections.abc import Callable, Mapping
 from configparser import ConfigParser
@@ -21,16 +20,6 @@ LARGEST: Final = 256 * 1024
 """Bytes read of one file: generated makefiles and lists of scripts have some tens of thousands."""
 MOST_ENTRIES: Final = 1_000
 """Entries of a folder that are compared with a pattern: a folder of tests seldom has more, and the first few decide."""
-
-
-_MANAGER: Final = re.compile(r"(npm|pnpm|yarn|bun)@\d")
-LOCKS: Final = {
-    "pnpm": ("pnpm-lock.yaml",),
-    "yarn": ("yarn.lock",),
-    "bun": ("bun.lock", "bun.lockb"),
-    "npm": ("package-lock.json", "npm-shrinkwrap.json"),
-}
-"""The files by which a package manager of Node pins what it installs."""
 
 
 _SOFTWARE: Final = """
@@ -152,11 +141,3 @@ def _json(text: str) -> Any:
 
 
 _PARSERS: Final[Mapping[str, Callable[[str], Any]]] = {".toml": tomllib.loads, ".json": _json}
-
-
-def package_manager(files: ProjectFiles) -> str:
-    """The package manager of a project of Node: as `package.json` says, else as its lock files do."""
-    said = _MANAGER.match(str(files.value("package.json", "packageManager")))
-    if said is not None:
-        return said[1]
-    return next((name for name, locks in LOCKS.items() if any(map(files.is_there, locks))), "npm")

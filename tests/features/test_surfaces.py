@@ -28,13 +28,14 @@ from tenex.settings import load
 from tenex.settings.sections import FEATURES_OF, Settings
 from tenex.tools.standard import TOOL_NAMES
 from tenex.web import rendering
-from tenex.web.site import PAGES, PagePart
+from tenex.web.site import PagePart
 from tests.kits.commands import Tenex
 from tests.kits.example_feature import EXAMPLE, SECTION, TEMPLATE
+from tests.kits.pages import MENU
 from tests.web.kit import served
 
 BY_NAME = {feature.name: feature for feature in FEATURES}
-ORDERS = {"approvals": ["approvals", "approve"], "lessons": ["edit_lesson", "remove_lesson"]}
+ORDERS = {"approvals": ["approvals", "approve"], "lessons": ["edit_lesson", "remove_lesson"], "rooms": ["rooms"]}
 """The requests of the control socket that features answer."""
 
 
@@ -169,7 +170,7 @@ def test_what_features_offer_has_names_of_its_own_and_is_there() -> None:
     parts = [part.name for feature in FEATURES for part in feature.status()]
     assert len(set(parts)) == len(parts)
     for part in (part for feature in FEATURES for part in feature.pages()):
-        assert part.page in [name for name, *_ in PAGES]
+        assert part.page in [page.name for page in MENU]
         rendering.environment().get_template(part.template)
     tools = [name for feature in FEATURES for name in feature.tools]
     assert len({*tools, *TOOL_NAMES}) == len(tools) + len(TOOL_NAMES)
@@ -215,7 +216,7 @@ async def test_without_a_feature_the_daemon_starts_and_nothing_of_it_is_there(na
             assert order not in answered
     async with served(data, features=features) as pages:
         for part in absent.pages():
-            path = next(path for page, path, _ in PAGES if page == part.page)
+            path = next(page.path for page in MENU if page.name == part.page)
             assert part.template not in [one.template for one in pages.site.parts]
             assert (await pages.get(path)).all("h1")
 
