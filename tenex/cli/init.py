@@ -28,9 +28,9 @@ from tenex.settings import (
     load,
     resolve_paths,
 )
+from tenex.tools.ecosystem_clues import holds_documents
 from tenex.tools.project_checks import known_checks
 from tenex.tools.project_environment import ProjectEnvironment
-from tenex.tools.project_files import holds_documents
 from tenex.tools.project_needs import ecosystems_found, how_to_get
 from tenex.tools.project_setup import propose_setup
 

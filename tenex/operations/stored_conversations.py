@@ -1,10 +1,11 @@
 """Reads conversations that are not in memory for a report, from a disk that may hang."""
 
 import asyncio
-import json
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
+
+from pydantic_core import from_json
 
 from tenex.core.conversation import Conversation, fold
 from tenex.core.errors import StoreError, TenexError
@@ -97,7 +98,7 @@ def settled_views(paths: Iterable[Path]) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for path in paths:
         try:
-            view = json.loads((path / VIEW).read_bytes())
+            view = from_json((path / VIEW).read_bytes())  # `json` takes twice as long
             is_open = view["undelivered"] or view["running"]  # one that is parked waits too, for an answer
             if view["status"] in ("waiting", "ended") and not is_open and view["id"] == path.name:
                 keys = ("id", "status", "title", "updatedAt", "waitingFor")

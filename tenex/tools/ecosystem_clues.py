@@ -1,10 +1,34 @@
 """Which ecosystems the files of a project show, and where the clues of a rule are seen."""
 
 import json
+import os
 import re
+from fnmatch import filter as matching_names
+from itertools import islice
+from pathlib import Path
+from typing import Final
 
 from .ecosystems import ECOSYSTEMS, Clue, Ecosystem, SetupRule
-from .project_files import ProjectFiles
+from .project_files import MOST_ENTRIES, ProjectFiles
+
+_OTHER_SOFTWARE: Final = """
+    [Mm]akefile GNUmakefile justfile Taskfile.y*ml Dockerfile Containerfile *.xcodeproj flake.nix platformio.ini
+    *.c *.cc *.cpp *.cs *.ex *.go *.hs *.java *.js *.jsx *.kt *.lua *.php *.pl *.py *.rb *.rs *.scala *.sh *.swift *.ts
+    *.tsx
+    """
+"""Names of files of a build that no ecosystem has alone, and of code."""
+
+
+def holds_documents(folder: Path) -> bool:
+    """Whether a folder has something in it, and nothing of software: as far as its first entries tell."""
+    try:
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in islice(entries, MOST_ENTRIES) if not entry.name.startswith(".")]
+    except OSError:
+        return False
+    if not names or ecosystems_of(ProjectFiles(folder)):
+        return False
+    return not any(matching_names(names, pattern) for pattern in _OTHER_SOFTWARE.split())
 
 
 def ecosystems_of(files: ProjectFiles) -> dict[str, tuple[Ecosystem, str]]:

@@ -22,27 +22,6 @@ MOST_ENTRIES: Final = 1_000
 """Entries of a folder that are compared with a pattern: a folder of tests seldom has more, and the first few decide."""
 
 
-_SOFTWARE: Final = """
-    pyproject.toml setup.py setup.cfg requirements*.txt tox.ini noxfile.py package.json tsconfig.json deno.json*
-    Cargo.toml go.mod pom.xml build.gradle* settings.gradle* build.sbt *.sln *.slnx *.csproj *.fsproj *.vbproj Gemfile
-    Rakefile composer.json mix.exs rebar.config pubspec.yaml Package.swift *.xcodeproj CMakeLists.txt meson.build
-    [Mm]akefile GNUmakefile configure.ac justfile Taskfile.y*ml build.zig Makefile.PL cpanfile stack.yaml *.cabal
-    dune-project *.rockspec flake.nix Dockerfile Containerfile platformio.ini *.c *.cc *.cpp *.cs *.ex *.go *.hs *.java
-    *.js *.jsx *.kt *.lua *.php *.pl *.py *.rb *.rs *.scala *.sh *.swift *.ts *.tsx
-    """
-"""Names in the folder of a project that hold its settings for a build, or its code."""
-
-
-def holds_documents(folder: Path) -> bool:
-    """Whether a folder has files, and none of them is one of software: as far as its first entries tell."""
-    try:
-        with os.scandir(folder) as entries:
-            names = [entry.name for entry in islice(entries, MOST_ENTRIES) if not entry.name.startswith(".")]
-    except OSError:
-        return False
-    return bool(names) and not any(matching_names(names, pattern) for pattern in _SOFTWARE.split())
-
-
 class ProjectFiles:
     """The files of one folder; each is read at most once. All methods look at the disk."""
 

@@ -13,7 +13,7 @@ import pytest
 
 from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.settings import load
-from tenex.tools.project_files import holds_documents
+from tenex.tools.ecosystem_clues import holds_documents
 from tests.kits.commands import Tenex
 from tests.service.kit import ROOT
 
@@ -233,7 +233,7 @@ def test_what_the_folder_holds_is_an_option_and_nothing_is_guessed_without_a_ter
     [
         ([], False),
         ([".git"], False),
-        (["minutes.md", "receipts", ".hidden.py"], True),
+        (["minutes.md", "receipts", ".obsidian"], True),
         (["letter.docx", "table.csv"], True),
         (["notes.md", "pyproject.toml"], False),
         (["notes.md", "main.c"], False),

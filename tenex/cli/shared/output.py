@@ -161,6 +161,8 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def one_line(text: str) -> str:
     """A text on one line, without control characters."""
+    if text.isprintable():
+        return text
     return "".join(char if char.isprintable() else " " for char in text)
 
 
