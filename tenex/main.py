@@ -8,6 +8,7 @@ from tenex.cli.main import run
 from tenex.feature import Feature
 from tenex.features.approvals.feature import APPROVALS
 from tenex.features.evaluation.feature import EVALUATION
+from tenex.features.file_uploads.feature import FILE_UPLOADS
 from tenex.features.lessons.feature import LESSONS
 from tenex.features.mcp_serve.feature import MCP_SERVE
 from tenex.features.metrics.feature import METRICS
@@ -17,11 +18,13 @@ from tenex.features.quotations.feature import QUOTATIONS
 from tenex.features.received_files.feature import RECEIVED_FILES
 from tenex.features.signers.feature import SIGNERS
 from tenex.features.traces.feature import TRACES
+from tenex.features.web_access.feature import WEB_ACCESS
 
 FEATURES: Final[Sequence[Feature]] = (
     SIGNERS,
     QUOTATIONS,
     RECEIVED_FILES,
+    FILE_UPLOADS,
     MODEL_CHOICES,
     LESSONS,
     APPROVALS,
@@ -29,6 +32,7 @@ FEATURES: Final[Sequence[Feature]] = (
     MCP_SERVE,
     METRICS,
     TRACES,
+    WEB_ACCESS,
     EVALUATION,
 )
 """In the order in which surfaces show what they offer, after what surfaces have of their own."""

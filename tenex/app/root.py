@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tenex import __version__
 from tenex.configuration.agents import former_keys
-from tenex.configuration.build import StaticContext, check_people, configure, reconfigure, shadow_of
+from tenex.configuration.build import StaticContext, check_people, configure, reconfigure, sent_files, shadow_of
 from tenex.configuration.mcp import read_mcp
 from tenex.configuration.mcp_launch import Launcher
 from tenex.core.config import Policy
@@ -40,6 +40,7 @@ from tenex.nostr.filters import DIRECT_KINDS
 from tenex.nostr.keys import Key, KeyRing, RemoteKey, SecretKey
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.profiles import PROFILE_KINDS
+from tenex.nostr.rooms import ROOM_KINDS, Answers, RoomRules, Rooms
 from tenex.nostr.subscriptions import Listener
 from tenex.nostr.threading import KINDS
 from tenex.nostr.threading.direct import ENCRYPTED
@@ -78,6 +79,7 @@ from tenex.store.view import Views
 from tenex.telemetry.record_log import RecordLog
 from tenex.tools.named_files import named_files
 from tenex.tools.sandbox import probe_bubblewrap
+from tenex.tools.sent_files import SentFiles
 from tenex.tools.turn_views import TurnViews
 from tenex.tools.umask import make_folders, process_umask
 from tenex.tools.workspace import Workspace
@@ -92,6 +94,7 @@ from .mcp_tools import McpTools
 from .mcp_views import McpViews
 from .page_process import PageProcess, command_of
 from .profile_publisher import ProfileAnnouncer
+from .shown_files import LateFileSender, ShownFiles
 from .typing_indicators import TypingIndicators, project_status
 from .unread_kinds import UnreadKinds
 from .watch_stream import WatchStream
@@ -203,6 +206,7 @@ class Application:
         services = {
             "typing indicators": self.indicators.run,
             "relays": self.pool.run,
+            "rooms": self.rooms.run,
             "cursors": lambda: keep_cursors(self.pool, self.index, self.clock, unjournaled_since=since),
             "profiles": self.profiles.run,
             "direct messages": self.direct_messages.run,
@@ -290,8 +294,9 @@ class Application:
         self.mcp.apply(await asyncio.to_thread(read_mcp, self.settings))
 
         self.views = TurnViews(self.places.views, workspace)
+        self._file_sender = LateFileSender()
         views = McpViews(self.mcp, self.views, launcher.in_view)
-        self.mcp_tools = McpTools(self.mcp, views, self._keep_file, workspace.root)
+        self.mcp_tools = McpTools(self.mcp, views, self._keep_file, workspace.root, self._sent_files)
         await asyncio.to_thread(self.views.clear)
         self.stack.push_async_callback(self.views.close)
 
@@ -308,6 +313,7 @@ class Application:
             mcp_tools=self.mcp_tools,
             views=self.views,
             ask=lambda question: self.asker(question),  # noqa: PLW0108 it is made in a later step
+            file_sender=self._file_sender,
         )
         self.stack.push_async_callback(self.static.background.close)
 
@@ -335,6 +341,9 @@ class Application:
         self.extensions = [extend(self) for extend in extensions]
 
         signings = (extension.signing for extension in self.extensions)
+        senders = (extension.file_sender for extension in self.extensions)
+        self._file_sender.make = next((sender for sender in senders if sender is not None), None)
+
         self.signing = next((signing for signing in signings if signing is not None), None)
         self.sign = self.signing.sign if self.signing is not None else sign_here
 
@@ -360,7 +369,17 @@ class Application:
             sign=sign,
             others_must_be_public=True,
             is_wanted=lambda author: author not in self.keys and self.inbox.knows(author),
-            of_anyone=WRAPS,
+            of_anyone=(*WRAPS, *ROOM_KINDS),
+            key_of=self.keys.get,
+            is_wanted_in_room=self._is_wanted_in_room,
+            informed=lambda relay: self.rooms.on_relay(relay),  # noqa: PLW0108 - it is made below
+        )
+        self.rooms = Rooms(
+            self.pool,
+            lambda: [key.public for key in self.current.now.keys.values()],
+            lambda: room_rules(self.current.now.settings),
+            lambda: self.clock.now() / 1000,
+            first.project.public,
         )
         self.sealer = NostrSealer(urls, project=first.project_event, keys=self.keys)
         publisher = Publisher(self.pool, self.keys, PROFILE_KINDS, sign)
@@ -408,6 +427,9 @@ class Application:
         keys = self.current.now.keys
         return next((name for name, key in keys.items() if key.public == pubkey), str(pubkey[:8]))
 
+    def _is_wanted_in_room(self, raw: Mapping[str, Any], relay: str) -> bool:
+        return raw["pubkey"] not in self.keys and self.rooms.may_be_wanted(raw, relay)
+
     def _on_event(self, event: Event, relay: str) -> None:
         if not self._is_handled(event, relay, is_new=False):
             self.listener.on_event(event, relay)
@@ -420,6 +442,8 @@ class Application:
         """Handle a profile, a deletion, a direct message or an event of a kind that is not read; whether it was one."""
         for deleted in deleted_events(event):
             self.inbox.delete(deleted, event.pubkey)
+        if self.rooms.on_event(event, relay):
+            return True
         if event.kind in DIRECT_KINDS:
             self.direct_messages.on_event(event, relay, is_new=is_new)
         if event.kind in UNREAD_KINDS:
@@ -460,6 +484,7 @@ class Application:
             budget=lambda: current.now.settings.models.context_tokens,
             daily=self.daily,
             undo=self._undo,
+            show=ShownFiles(self.static.workspace, self._sent_files).show,
             named_files=self._named_files,
             checks=LiveChecks(current),
         )
@@ -497,6 +522,7 @@ class Application:
             slugs=first.named,
             workflows=first.workflows,
             oldest=lambda message: oldest_new(self.index, clock, message),
+            is_room_guest=self.rooms.is_guest,
         )
         deadline = self.settings.shutdown.deadline
         self.runtime = Runtime(self.spawn, self.coordinator, self.inbox, shutdown_deadline=deadline)
@@ -508,6 +534,7 @@ class Application:
             self.inbox.receive,
             people=first.everybody,
             receive_new=partial(self.inbox.receive, is_new=True),
+            rooms=self.rooms,
         )
         self.index_updater = IndexUpdater(
             self.folder, self.index, self.daemon_journal, self.listener, first.policy.project.slug, self.spawn
@@ -516,6 +543,9 @@ class Application:
 
     async def _named_files(self, tool: str, arguments: Mapping[str, Any]) -> Mapping[str, str]:
         return await asyncio.to_thread(named_files, self.static.workspace.root, tool, arguments)
+
+    def _sent_files(self) -> SentFiles:
+        return sent_files(self.current.now.settings, self.static)
 
     async def _undo(self, effect: Undo) -> UndoOutcome:
         return await self.rollbacks.undo(effect)
@@ -641,6 +671,7 @@ class Application:
         self.inbox.change(changed.people, changed.named, changed.workflows)
         self.listener.change(list(self.keys), changed.slugs, changed.everybody, changed.project_event)
         self.sealer.change(changed.project_event)
+        self.rooms.changed()
         self.profiles.change(changed.identities, changed.everybody)
         self.indicators.changed()
         for extension in self.extensions:
@@ -667,6 +698,16 @@ class Application:
             self.inbox.add_room(room, identity.id, identity.title)
         self.index_updater.on_records(branch.state, branch.records)
         self.coordinator.resume([branch.state.id])
+
+
+def room_rules(settings: Settings) -> RoomRules:
+    """What the settings say of rooms."""
+    rooms = settings.rooms
+    return RoomRules(
+        only=frozenset(rooms.only),
+        members_may_write=rooms.writers == "members",
+        answers=Answers(rooms.answers),
+    )
 
 
 async def _refuse_uncopied(files: ConversationFolder, shared: "PostgresConversations") -> None:

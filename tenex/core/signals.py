@@ -17,7 +17,7 @@ from tenex.core.functions.verdicts import Verdict
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, RunId, Slug
 from tenex.core.inbox.sent_files import ReceivedFile, SentFile
 from tenex.core.messages import NO_USAGE, ModelStep, Usage
-from tenex.core.port_values import PublishOutcome, Quotation, ToolResult, UndoOutcome
+from tenex.core.port_values import PublishOutcome, Quotation, ShowOutcome, ToolResult, UndoOutcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,6 +240,14 @@ class UndoReturned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShowReturned:
+    """A file was looked up for a user."""
+
+    key: Key
+    outcome: ShowOutcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Inspected:
     """What the workspace holds after a turn was compared with the beginning of its cycle."""
 
@@ -331,6 +339,7 @@ Signal = (
     | TimerFired
     | Evaluated
     | UndoReturned
+    | ShowReturned
     | Inspected
     | Checked
     | Published

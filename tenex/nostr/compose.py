@@ -24,8 +24,10 @@ from .threading.base import Tag
 from .threading.chats import CHATS
 from .threading.comments import THREAD, scope_tags
 from .threading.direct import CHAT, ENCRYPTED, LEGACY, encryption_keys_of, inboxes_of, received_at
+from .threading.files import FILE, imeta_tag
 from .threading.notes import NOTES
 from .threading.plain_text import plain_text
+from .threading.room_threads import ROOM_THREADS, ROOM_TOP
 from .threading.split import in_parts
 from .threading.threads import THREADS
 from .urls import normalise_url
@@ -82,6 +84,8 @@ class NostrSealer(Sealer):
         draft = self._sized(draft)
         if draft.is_markdown and scheme.is_plain:
             draft = replace(draft, text=plain_text(draft.text))
+        if draft.files and not room_of(draft.address):
+            draft = replace(draft, tags=(*draft.tags, *map(imeta_tag, draft.files)))
         events = scheme.seal(draft, self._marks)
         if not events or events[0].kind != ENCRYPTED:
             return events
@@ -93,7 +97,7 @@ class NostrSealer(Sealer):
 
         Who has an encryption key of their own (NIP-4E) gets two: they may use clients of both sorts.
         """
-        if not events or events[0].kind != CHAT:
+        if not events or events[0].kind not in (CHAT, FILE):
             return ()
         key = self._keys.get(events[0].pubkey)
         if not isinstance(key, SecretKey):
@@ -127,7 +131,7 @@ class NostrSealer(Sealer):
         called: tuple[Tag, ...] = tuple(("p", key) for key in dict.fromkeys(people) if key and key != draft.speaker)
         tags = (quote, *called, *base.group_tags(old), *draft.tags, *self._marks)
         opened = scheme_named(old.get("form"))
-        scheme = opened if opened in (THREADS, CHATS) else NOTES
+        scheme = opened if opened in (THREADS, CHATS, ROOM_THREADS, ROOM_TOP) else NOTES
         kind = scheme.root_kind
         draft = self._sized(draft)
         (event, *_) = in_parts(draft, kind, (("title", title), *tags) if kind == THREAD else tags)

@@ -16,7 +16,8 @@ from tenex.log import get_logger
 from .events import Sign, sign_here, to_wire, unsigned_event
 from .filters import Filter
 from .keys import Key
-from .retry import is_worth_logging, printable
+from .relay_traits import RelayTraits, is_one_key_answer
+from .retry import ReasonAction, is_worth_logging, printable, read_answer
 from .timeouts import RelayTimeouts, TokenBucket
 from .websocket import RelaySocket
 from .wire import MAX_SUBSCRIPTIONS, AuthChallenge, Closed, Eose, EventFrame, Ok, RelayNotice, Wire, auth_frame
@@ -47,6 +48,7 @@ AUTH_KIND: Final = 22242
 
 MOST_IDENTITIES: Final = 20
 """Keys that are shown to a relay beside the first: as many as a large project has agents."""
+_COUNTED: Final = ('["REQ"', '["EVENT"')
 _TOO_BIG: Final = 1009  # RFC 6455: the frame was more than the other side takes
 
 
@@ -90,6 +92,24 @@ class Request:
         return self.closed.result() or "error: closed without a reason" if answered else "error: no EOSE in time"
 
 
+class _Publishing:
+    """An event that is sent, and who waits for the relay's answer to it."""
+
+    __slots__ = ("is_auth", "sent", "size", "waiters")
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.is_auth = False
+        self.sent = asyncio.Event()
+        self.waiters: list[asyncio.Future[Ok | None]] = []
+
+    def answer(self, ok: Ok | None) -> None:
+        """Give the relay's answer to all who wait; None where the connection is lost."""
+        for waiter in self.waiters:
+            if not waiter.done():
+                waiter.set_result(ok)
+
+
 class ClientConnection:
     """What is in flight on one socket. All methods but `read` and `write` may be called from any task."""
 
@@ -104,12 +124,14 @@ class ClientConnection:
         now: Callable[[], float],
         more_identities: Callable[[], Iterable[Key]] = tuple,
         sign: Sign = sign_here,
+        traits: RelayTraits | None = None,
     ) -> None:
         self._ws = socket_
         self._url = url
         self._identity = identity
         self._more_identities = more_identities
         self._sign = sign
+        self._traits = traits or RelayTraits()
         self._timeouts = timeouts
         self._now = now
         self._loop = asyncio.get_running_loop()
@@ -122,15 +144,18 @@ class ClientConnection:
         self.lost = False
         self.is_flooded = False
         """It ended because the relay sent too many unrequested messages."""
-        self._outgoing: asyncio.Queue[str] = asyncio.Queue()
+        self._outgoing: asyncio.Queue[tuple[str, _Publishing | None]] = asyncio.Queue()
         self._pace = TokenBucket(timeouts.frames_per_second, self._loop.time())
+        self._is_slow = False
+        if self._traits.takes_one_key:
+            self.slow_down()
         self._is_idle = False
         """Whether `write` waits for a frame."""
         self._offers: set[str] = set()
         """Frames that were offered and are not sent yet."""
         self._offers_paused_until = 0.0
         self._requests: dict[str, Request] = {}
-        self._unanswered: dict[str, tuple[int, list[asyncio.Future[Ok | None]]]] = {}
+        self._unanswered: dict[str, _Publishing] = {}
         self._challenge: asyncio.Future[str] = self._loop.create_future()
         self._authenticated: tuple[str | None, str, float] = (None, "", 0.0)
         """The last challenge answered, why the answer was refused ("" if it was not), and when."""
@@ -146,14 +171,31 @@ class ClientConnection:
         try:
             while True:
                 self._is_idle = True
-                frame = await self._outgoing.get()
+                frame, publishing = await self._outgoing.get()
                 self._is_idle = False
-                if pause := self._pace.take(self._loop.time()):
-                    await asyncio.sleep(pause)
+                await self._until_allowed(frame)
                 await self._ws.send(frame)
+                if publishing is not None:
+                    publishing.sent.set()
                 self._offers.discard(frame)
         except ConnectionClosed:
             return  # `read` reports it
+
+    async def _until_allowed(self, frame: str) -> None:
+        """Wait until the rate allows a frame; at the slow rate only frames are counted that relays count."""
+        if self._is_slow and not frame.startswith(_COUNTED):
+            return
+        pause = self._pace.take(self._loop.time())
+        if pause:
+            await asyncio.sleep(pause)
+
+    def slow_down(self) -> None:
+        """Keep to the quota of a key, where the connection is that of one key."""
+        if self._is_slow:
+            return
+        self._is_slow = True
+        rate = self._timeouts.one_key_frames_per_second
+        self._pace = TokenBucket(rate, self._loop.time(), self._timeouts.one_key_frames)
 
     async def read(self) -> str:
         """Read until the connection ends; returns the reason."""
@@ -175,7 +217,7 @@ class ClientConnection:
         except ConnectionClosed as end:
             code = end.rcvd.code if end.rcvd else None
             if code == _TOO_BIG and self._unanswered:
-                self.oversized = max(self._unanswered, key=lambda event_id: self._unanswered[event_id][0])
+                self.oversized = max(self._unanswered, key=lambda event_id: self._unanswered[event_id].size)
             return printable(str(end))
         finally:
             self._fail_waiters()
@@ -188,7 +230,7 @@ class ClientConnection:
             request.closed.set_result(None)
             return request
         self._requests[sub_id] = request
-        self._outgoing.put_nowait(frame)
+        self._outgoing.put_nowait((frame, None))
         return request
 
     def drop(self, request: Request) -> None:
@@ -196,32 +238,35 @@ class ClientConnection:
         self._requests.pop(request.id, None)
         frame = self.wire.close(request.id)
         if frame is not None and not self.lost:
-            self._outgoing.put_nowait(frame)
+            self._outgoing.put_nowait((frame, None))
 
     async def publish(self, event_id: str, frame: str, patience: float) -> Ok:
-        """Send an event and wait for the relay's answer to it.
+        """Send an event and wait for the relay's answer to it, which may also be a notice that it was too much.
 
         Raises:
-            TimeoutError: no answer in `patience` seconds.
+            TimeoutError: no answer in `patience` seconds after it was sent.
             RelayUnavailable: the connection was lost before one.
         """
         if self.lost:
             raise RelayUnavailable(f"{self._url}: the connection was lost")
         waiting: asyncio.Future[Ok | None] = self._loop.create_future()
-        size, waiters = self._unanswered.setdefault(event_id, (len(frame), []))
-        waiters.append(waiting)
+        publishing = self._unanswered.setdefault(event_id, _Publishing(len(frame)))
+        publishing.waiters.append(waiting)
         try:
-            async with asyncio.timeout(patience):
-                if self._is_idle and self._outgoing.empty() and self._pace.left(self._loop.time()) >= 1:
-                    self._pace.take(self._loop.time())
-                    with suppress(ConnectionClosed):  # `read` reports it
+            if self._is_idle and self._outgoing.empty() and self._pace.left(self._loop.time()) >= 1:
+                self._pace.take(self._loop.time())
+                publishing.sent.set()
+                with suppress(ConnectionClosed):  # `read` reports it
+                    async with asyncio.timeout(patience):
                         await self._ws.send(frame)  # without a round of the loop for the task that writes
-                else:
-                    self._outgoing.put_nowait(frame)
+            else:
+                self._outgoing.put_nowait((frame, publishing))
+                await publishing.sent.wait()
+            async with asyncio.timeout(patience):
                 ok = await waiting
         finally:
-            waiters.remove(waiting)
-            if not waiters and self._unanswered.get(event_id) == (size, waiters):
+            publishing.waiters.remove(waiting)
+            if not publishing.waiters and self._unanswered.get(event_id) is publishing:
                 del self._unanswered[event_id]
         if ok is None:
             raise RelayUnavailable(f"{self._url}: the connection was lost before it answered")
@@ -229,18 +274,21 @@ class ClientConnection:
 
     @property
     def has_room(self) -> bool:
-        """Whether an ephemeral event may be sent: half of the rate is reserved for messages."""
+        """Whether an ephemeral event may be sent: half of the rate is reserved for messages.
+
+        Where a connection has one key, its whole quota is.
+        """
         now = self._loop.time()
         if self.lost or now < self._offers_paused_until or sum(map(len, self._offers)) > SPARE_BYTES // 2:
             return False
-        return self._pace.left(now) - len(self._offers) > self._timeouts.frames_per_second / 2
+        return not self._is_slow and self._pace.left(now) - len(self._offers) > self._pace.capacity / 2
 
     def offer(self, frame: str) -> bool:
         """Queue a frame without expecting an answer; False if there is no room and it is dropped."""
         if not self.has_room:
             return False
         self._offers.add(frame)
-        self._outgoing.put_nowait(frame)
+        self._outgoing.put_nowait((frame, None))
         return True
 
     async def authenticate(self) -> str:
@@ -274,13 +322,19 @@ class ClientConnection:
     async def _show_more_identities(self, identity: Key, challenge: str) -> None:
         """Authenticate our other keys too, as NIP-42 permits: a relay gives private messages to their readers only.
 
-        Where a relay keeps the last key alone, that is the first one again.
+        Where a relay keeps the last key alone, that is the first one again. Where it takes one key to a connection, the
+        others need connections of their own.
         """
+        if self._traits.takes_one_key:
+            return
         others = (key for key in self._more_identities() if key != identity)
         more = list(islice(others, MOST_IDENTITIES))
         if more:
-            await asyncio.gather(*(self._authenticate(key, challenge) for key in more))
-            await self._authenticate(identity, challenge)
+            answers = await asyncio.gather(*(self._authenticate(key, challenge) for key in more))
+            if any(map(is_one_key_answer, answers)):
+                self._traits.note_one_key()
+            else:
+                await self._authenticate(identity, challenge)
 
     async def _authenticate(self, identity: Key, challenge: str) -> str:
         tags = (("relay", self._url), ("challenge", challenge))
@@ -293,6 +347,8 @@ class ClientConnection:
         except ValueError as fault:
             return str(fault)
         try:
+            publishing = self._unanswered.setdefault(event.id, _Publishing(0))
+            publishing.is_auth = True
             ok = await self.publish(event.id, auth_frame(to_wire(event)), self._timeouts.auth_timeout)
         except TimeoutError:
             return "it did not answer the AUTH"
@@ -326,6 +382,7 @@ class ClientConnection:
                 self._notices += 1
                 level = log.warning if is_worth_logging(self._notices) else log.debug
                 level("relay.notice", relay=self._url, text=printable(notice), notices=self._notices)
+                self._note_quota(notice)
             case AuthChallenge(challenge=challenge):
                 if self._challenge.done():
                     self._challenge = self._loop.create_future()
@@ -333,6 +390,20 @@ class ClientConnection:
             case None:
                 pass
         return None
+
+    def _note_quota(self, notice: str) -> None:
+        """Take a notice that the quota is exceeded as the answer to the events that were sent and are not answered.
+
+        Buzz sends it in place of an OK. Which event it did not take is not said, so all are sent again: it answers
+        “duplicate” to those it has. Nothing is sent before the time that it asks for.
+        """
+        answer = read_answer(notice)
+        sent = [(id_, each) for id_, each in self._unanswered.items() if each.sent.is_set() and not each.is_auth]
+        if answer.action is not ReasonAction.SLOWER or not sent:
+            return
+        self._pace.hold(self._loop.time(), answer.wait or self._timeouts.rate_limited)
+        for event_id, publishing in sent:
+            publishing.answer(Ok(event_id, accepted=False, text=notice))
 
     def _cut(self, request: Request) -> None:
         """End a REQ that has brought more than it was asked for; what it has brought so far counts."""
@@ -343,11 +414,10 @@ class ClientConnection:
         self.drop(request)
 
     def _answered(self, ok: Ok) -> None:
-        _, waiters = self._unanswered.get(ok.event_id, (0, ()))
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(ok)
-        if not waiters and not ok.accepted:  # an offered event, or a late answer: either way reduce the load
+        publishing = self._unanswered.get(ok.event_id)
+        if publishing is not None:
+            publishing.answer(ok)
+        elif not ok.accepted:  # an offered event, or a late answer: either way reduce the load
             self._offers_paused_until = self._loop.time() + OFFER_PAUSE
             log.debug("relay.unexpected_ok", relay=self._url, event_id=printable(ok.event_id), text=printable(ok.text))
 
@@ -358,10 +428,9 @@ class ClientConnection:
             if not request.closed.done():
                 request.closed.set_result(None)
         self._requests.clear()
-        for _, waiters in self._unanswered.values():
-            for waiter in waiters:
-                if not waiter.done():
-                    waiter.set_result(None)
+        for publishing in self._unanswered.values():
+            publishing.sent.set()
+            publishing.answer(None)
 
     def _ack_at_once(self) -> None:
         """Acknowledge now (Linux): relays leave Nagle on, and a delayed ACK costs their next frame 40 ms.

@@ -25,7 +25,8 @@ from .filters import DIRECT_KINDS
 from .keys import Key, SecretKey
 from .reactions import REACTION
 from .threading.base import is_hex64, tags_named
-from .threading.direct import CHAT, ENCRYPTED, FILE
+from .threading.direct import CHAT, ENCRYPTED
+from .threading.files import FILE
 
 SEAL: Final = 13
 GIFT_WRAP: Final = 1059

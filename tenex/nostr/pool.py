@@ -10,7 +10,7 @@ import asyncio
 import time
 import traceback
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from random import Random
@@ -26,6 +26,7 @@ from .events import Event, Sign, is_genuine, parse_event, sign_here
 from .filters import Filter
 from .keys import Key
 from .relay import RelayConnection, RelayStatus
+from .relay_traits import RelayTraits, is_one_key_answer
 from .retry import is_worth_logging
 from .tasks import start
 from .timeouts import RelayTimeouts, clock_ahead
@@ -81,6 +82,9 @@ class RelayPool:
         now: Callable[[], float] = time.time,
         others_must_be_public: bool = False,
         must_be_public: Callable[[str], bool] = lambda _: False,
+        key_of: Callable[[PublicKey], Key | None] = lambda _: None,
+        is_wanted_in_room: Callable[[Mapping[str, Any], str], bool] = lambda _event, _relay: False,
+        informed: Callable[[str], None] = lambda _: None,
     ) -> None:
         """Prepare; nothing is opened before `run`.
 
@@ -99,6 +103,10 @@ class RelayPool:
             now: the wall clock, in seconds.
             others_must_be_public: publish to relays beyond `urls` only at public addresses; messages name them.
             must_be_public: whether one of `urls` is used only at a public address: anybody may have named it.
+            key_of: our key of a public one; it gets a connection of its own where a relay takes one key to each.
+            is_wanted_in_room: whether a raw event of a relay is wanted although its author is not, for its room.
+            informed: takes the URL of one of `urls` when its document has been read, and when it is seen that it takes
+                one key to a connection.
 
         Raises:
             ValueError: one of the URLs is not a relay URL.
@@ -115,12 +123,17 @@ class RelayPool:
         self._rng = rng or Random()  # noqa: S311  (jitter, not secrecy)
         self._now = now
         self._others_must_be_public = others_must_be_public
+        self._key_of = key_of
+        self._is_wanted_in_room = is_wanted_in_room
+        self._on_informed = informed
         self._recent = RecentIds()
         self._counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._is_clock_wrong = False
         self._group: asyncio.TaskGroup | None = None
-        self._running: dict[str, asyncio.Task[None]] = {}
+        self._running: dict[RelayConnection, asyncio.Task[None]] = {}
         self._publish_only: dict[str, RelayConnection] = {}
+        self._of_keys: dict[tuple[str, PublicKey], RelayConnection] = {}
+        """Connections of our other keys, at relays that take one key to a connection."""
         canonical = dict.fromkeys(map(normalise_url, urls))
         self._relays = {url: self._connection(url, must_be_public=must_be_public(url)) for url in canonical}
 
@@ -129,7 +142,7 @@ class RelayPool:
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
-                for relay in (*self._relays.values(), *self._publish_only.values()):
+                for relay in self._all():
                     self._start(relay)
                 await self._dismiss_idle()
         finally:
@@ -149,6 +162,56 @@ class RelayPool:
         for relay in self._relays.values():
             relay.subscribe(name, filters, backlog_since)
 
+    def subscribe_at(
+        self, relay: str, name: str, filters: Sequence[Filter], backlog_since: int | None, key: PublicKey | None = None
+    ) -> None:
+        """Receive matching events from one of the relays; as `subscribe`.
+
+        Args:
+            relay: its canonical URL.
+            name: of the subscription.
+            filters: what is wanted.
+            backlog_since: seconds.
+            key: our key that may read this; where the relay takes one key to a connection, that key's is used.
+
+        Raises:
+            ValueError: the relay is none of ours, or as for `subscribe`.
+        """
+        if relay not in self._relays:
+            raise ValueError(f"{relay} is not a relay of the settings")
+        self._connection_for(relay, key).subscribe(name, filters, backlog_since)
+
+    def unsubscribe_at(self, relay: str, name: str) -> None:
+        """Receive no more under a name from one relay, by whichever connection."""
+        for connection in self._all():
+            if connection.url == relay:
+                connection.unsubscribe(name)
+
+    async def informed(self, relay: str) -> None:
+        """Return once the document of one of the relays has been read, or found missing.
+
+        Raises:
+            ValueError: the relay is none of ours.
+        """
+        if relay not in self._relays:
+            raise ValueError(f"{relay} is not a relay of the settings")
+        await self._relays[relay].informed.wait()
+
+    @property
+    def urls(self) -> Collection[str]:
+        """The canonical URLs of the relays that every subscription goes to."""
+        return self._relays.keys()
+
+    def rooms_key(self, relay: str) -> str:
+        """The key with which one of the relays signs what it says of rooms (NIP-29); "" where it has none."""
+        connection = self._relays.get(relay)
+        return connection.rooms_key if connection is not None else ""
+
+    def takes_one_key(self, relay: str) -> bool:
+        """Whether it was seen that a relay takes one key to a connection."""
+        connection = self._relays.get(relay)
+        return connection is not None and connection.traits.takes_one_key
+
     async def publish(self, event: Event, relay: str) -> PublishOutcome:
         """Send to one relay until its answer is final; an unknown relay is connected to for this.
 
@@ -164,7 +227,16 @@ class RelayPool:
                 return PublishOutcome(accepted=False, detail=str(fault))
             except (OSError, TimeoutError):  # the connection tries it again
                 pass
-        return await self._relay(relay).publish(event)
+        connection = self._connection_for(self._relay(relay).url, event.pubkey)
+        refusal = connection.traits.refused_kinds.get(event.kind)
+        if refusal is not None:
+            return PublishOutcome(accepted=False, detail=refusal)
+        outcome = await connection.publish(event)
+        if outcome.accepted or not is_one_key_answer(outcome.detail):
+            return outcome
+        connection.traits.note_one_key()
+        other = self._connection_for(connection.url, event.pubkey)
+        return outcome if other is connection else await other.publish(event)
 
     def has_room(self, relay: str) -> bool:
         """Whether `offer` would send to that relay now; `relay` is a canonical URL."""
@@ -187,6 +259,7 @@ class RelayPool:
         unread: list[str] | None = None,
         others: Sequence[str] = (),
         invalid: list[str] | None = None,
+        only: str | None = None,
     ) -> list[Event]:
         """Fetch stored events from all connected relays: genuine ones, each once, newest first.
 
@@ -199,6 +272,7 @@ class RelayPool:
             unread: receives the URLs of relays that have not sent everything: away, too slow, or refusing.
             others: further relays to ask; with `others_must_be_public` only at public addresses.
             invalid: receives a sentence for each event that was dropped because it is forged or malformed.
+            only: the one of the relays that is asked, once it is connected.
         """
         events: dict[str, Event] = {}
         read: set[str] = set()
@@ -209,6 +283,9 @@ class RelayPool:
                 read.add(relay.url)
 
         async def ask_connected() -> None:
+            if only is not None:
+                await ask(self._relays[only])
+                return
             if not self._relays:
                 return
             await self._any_connected()
@@ -260,7 +337,11 @@ class RelayPool:
             counts = self._counts[relay.url]
             counters = {**status.counters, **counts}
             strikes = counts["strikes"] + status.counters.get("malformed", 0)
-            statuses.append(replace(status, strikes=strikes, counters=counters))
+            status = replace(status, strikes=strikes, counters=counters)
+            for (url, key), connection in self._of_keys.items():
+                if url == relay.url:
+                    status = _with_status_of_key(status, key, connection.status())
+            statuses.append(status)
         return statuses
 
     def _take(self, receive: OnEvent, raw: dict[str, Any], relay: str) -> None:
@@ -269,7 +350,7 @@ class RelayPool:
         if raw["id"] in self._recent:
             counts["doubles"] += 1
             return
-        if not self._is_wanted_event(raw):
+        if not self._is_wanted_event(raw, relay):
             counts["unwanted"] += 1
             return
         event = self._read(raw, relay)
@@ -287,14 +368,15 @@ class RelayPool:
         counts = self._counts[relay]
         if raw["id"] in self._recent or self._is_seen(raw["id"]):
             counts["doubles"] += 1
-        elif not self._is_wanted_event(raw):
+        elif not self._is_wanted_event(raw, relay):
             counts["unwanted"] += 1
         else:
             return False
         return True
 
-    def _is_wanted_event(self, raw: dict[str, Any]) -> bool:
-        return raw["kind"] in self._of_anyone or self._is_wanted(raw["pubkey"])
+    def _is_wanted_event(self, raw: dict[str, Any], relay: str) -> bool:
+        is_wanted = raw["kind"] in self._of_anyone or self._is_wanted(raw["pubkey"])
+        return is_wanted or self._is_wanted_in_room(raw, relay)
 
     def _collect(self, found: dict[str, Event], dropped: list[str], relay: str, raw: dict[str, Any]) -> None:
         event = self._read(raw, relay, dropped)
@@ -356,20 +438,54 @@ class RelayPool:
                 self._start(relay)
         return relay
 
-    def _connection(self, url: str, *, must_be_public: bool = False) -> RelayConnection:
+    def _connection_for(self, url: str, key: PublicKey | None) -> RelayConnection:
+        """The connection for what one of our keys does: its own, where the relay takes one key to a connection."""
+        main = self._relay(url)
+        own_key = self._key_of(key) if key is not None and main.traits.takes_one_key else None
+        if own_key is None or own_key == self._identity:
+            return main
+        connection = self._of_keys.get((url, own_key.public))
+        if connection is None:
+            connection = self._connection(url, must_be_public=main.must_be_public, own_key=own_key, traits=main.traits)
+            self._of_keys[url, own_key.public] = connection
+            self._start(connection)
+        return connection
+
+    def _all(self) -> tuple[RelayConnection, ...]:
+        return (*self._relays.values(), *self._publish_only.values(), *self._of_keys.values())
+
+    def _learn_one_key(self, url: str) -> None:
+        log.info("relay.takes_one_key", relay=url)
+        self._relay(url).note_one_key()
+        if url in self._relays:
+            self._on_informed(url)
+
+    def _inform(self, url: str) -> None:
+        if url in self._relays:
+            self._on_informed(url)
+
+    def _connection(
+        self, url: str, *, must_be_public: bool = False, own_key: Key | None = None, traits: RelayTraits | None = None
+    ) -> RelayConnection:
+        """A connection to a relay, that of one of our other keys if `own_key` is given."""
+        if traits is None:
+            traits = RelayTraits(learnt=[partial(self._learn_one_key, url)])
+        is_main = own_key is None
         return RelayConnection(
             url,
             on_event=partial(self._take, self._on_event),
             on_new=partial(self._take, self._on_new),
             is_known=partial(self._is_known, url),
-            identity=self._identity,
+            identity=own_key or self._identity,
             timeouts=self._timeouts,
             rng=self._rng,
             now=self._now,
             connected=self._check_clock,
             must_be_public=must_be_public,
-            more_identities=tuple if must_be_public else self._more_identities,
+            more_identities=self._more_identities if is_main and not must_be_public else tuple,
             sign=self._sign,
+            traits=traits,
+            informed=partial(self._inform, url) if is_main else lambda: None,
         )
 
     @property
@@ -394,16 +510,23 @@ class RelayPool:
             return
         running = start(self._group, relay.run(), f"relay {relay.url}")
         if running is not None:
-            self._running[relay.url] = running
+            self._running[relay] = running
 
     async def _dismiss_idle(self) -> None:
-        """Disconnect relays that were only published to, once they are idle."""
+        """Disconnect relays and keys that were only published to and by, once they are idle."""
         while True:
             await asyncio.sleep(self._timeouts.idle_after / 4)
             for url, relay in list(self._publish_only.items()):
-                if not relay.busy and self._now() - relay.idle_since > self._timeouts.idle_after:
+                if self._is_idle(relay):
                     del self._publish_only[url]
-                    self._running.pop(url).cancel()
+                    self._running.pop(relay).cancel()
+            for place, relay in list(self._of_keys.items()):
+                if self._is_idle(relay) and not relay.has_subscriptions:
+                    del self._of_keys[place]
+                    self._running.pop(relay).cancel()
+
+    def _is_idle(self, relay: RelayConnection) -> bool:
+        return not relay.busy and self._now() - relay.idle_since > self._timeouts.idle_after
 
     async def _any_connected(self) -> None:
         await _first(relay.connected.wait() for relay in self._relays.values())
@@ -426,3 +549,20 @@ async def _first(waits: Iterable[Awaitable[Any]]) -> None:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _with_status_of_key(status: RelayStatus, key: PublicKey, own: RelayStatus) -> RelayStatus:
+    """The status of a relay with that of the connection of one of our keys to it."""
+    refused = tuple(f"key {key[:8]}: {reason}" for reason in own.refused)
+    fault = f"key {key[:8]}: {own.fault}" if own.fault and not own.connected else ""
+    until = status.received_until
+    if not own.publish_only and not own.refused:  # what it refuses to this key is not waited for
+        until = None if until is None or own.received_until is None else min(until, own.received_until)
+    counters = {**status.counters, "keys": status.counters.get("keys", 1) + 1}
+    return replace(
+        status,
+        refused=(*status.refused, *refused),
+        fault=status.fault or fault,
+        received_until=until,
+        counters=counters,
+    )

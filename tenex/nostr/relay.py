@@ -29,6 +29,7 @@ from .keys import Key
 from .pagination import most_events
 from .relay_info import RelayLimits, read_limits
 from .relay_subscriptions import RelaySubscriptions
+from .relay_traits import RelayTraits
 from .retry import ReasonAction, RetryPolicy, is_worth_logging, printable, read_answer
 from .timeouts import Reconnecting, RelayTimeouts
 from .urls import normalise_url
@@ -90,6 +91,8 @@ class RelayConnection:
         must_be_public: bool = False,
         more_identities: Callable[[], Iterable[Key]] = tuple,
         sign: Sign = sign_here,
+        traits: RelayTraits | None = None,
+        informed: Callable[[], None] = lambda: None,
     ) -> None:
         """Prepare; nothing is opened before `run`.
 
@@ -106,6 +109,8 @@ class RelayConnection:
             must_be_public: connect to public addresses only, and ask for no document: others have named the relay.
             more_identities: our other keys, which may read here too.
             sign: signs with those keys.
+            traits: what is known of the relay; its connections share it.
+            informed: called after each connection, once the relay's document is read or found missing.
 
         Raises:
             ValueError: the URL is not a relay URL.
@@ -118,10 +123,14 @@ class RelayConnection:
         self._identity = identity
         self._more_identities = more_identities
         self._sign = sign
+        self.traits = traits or RelayTraits()
+        self._on_informed = informed
+        self.informed = asyncio.Event()
+        """Set once the relay's document has been read, or it is known that there is none."""
         self._timeouts = timeouts or RelayTimeouts()
         self._rng = rng or Random()  # noqa: S311  (jitter, not secrecy)
         self._now = now
-        self._must_be_public = must_be_public
+        self.must_be_public = must_be_public
         self._on_connected = connected
         self._knows = is_known
         self._log = log.bind(relay=self.url)
@@ -140,6 +149,7 @@ class RelayConnection:
             now=now,
             limits=lambda: self._limits,
             changed=self._judge_service,
+            only_key=lambda: identity.public if identity is not None and self.traits.takes_one_key else None,
         )
         self._connection: ClientConnection | None = None
         self._connection_count = 0
@@ -182,7 +192,7 @@ class RelayConnection:
                     close_timeout=self._timeouts.close_timeout,
                     ping_interval=self._timeouts.ping_interval,
                     ping_timeout=self._timeouts.ping_timeout,
-                    must_be_public=self._must_be_public,
+                    must_be_public=self.must_be_public,
                 )
                 try:
                     self._fault = await self._serve(socket)
@@ -221,7 +231,9 @@ class RelayConnection:
             now=self._now,
             more_identities=self._more_identities,
             sign=self._sign,
+            traits=self.traits,
         )
+        connection.wire.most = self._limits.max_subscriptions
         why = ""
         try:
             async with asyncio.TaskGroup() as group:
@@ -231,6 +243,8 @@ class RelayConnection:
                 chores.append(group.create_task(self._read_limits(), name=f"limits {self.url}"))
                 self._note_connected(socket)
                 chores.append(group.create_task(self._read_past_first(), name=f"past first {self.url}"))
+                if self.traits.takes_one_key:  # such a relay hangs up soon on who has not shown a key
+                    chores.append(group.create_task(self._authenticate(connection), name=f"authenticate {self.url}"))
                 why = await connection.read()
                 self._subscriptions.cancel()
                 for task in chores:
@@ -267,12 +281,33 @@ class RelayConnection:
                 await self._backlog.idle()
         self._may_publish.set()
 
+    async def _authenticate(self, connection: ClientConnection) -> None:
+        await connection.authenticate()
+
     async def _read_limits(self) -> None:
-        if self._must_be_public:
-            return
-        limits = await read_limits(self.url, self._timeouts.limits_timeout)
-        if limits is not None:
-            self._limits = limits
+        if not self.must_be_public:
+            limits = await read_limits(self.url, self._timeouts.limits_timeout)
+            if limits is not None:
+                self._use_limits(limits)
+        self.informed.set()
+        self._on_informed()
+
+    def _use_limits(self, limits: RelayLimits) -> None:
+        self._limits = limits
+        if self._connection is not None:
+            self._connection.wire.most = limits.max_subscriptions
+        self._subscriptions.note_limits()
+
+    @property
+    def rooms_key(self) -> str:
+        """The key with which the relay signs what it says of rooms (NIP-29); "" where it has none, or is not known."""
+        return self._limits.rooms_key
+
+    def note_one_key(self) -> None:
+        """Use this connection for its key alone from now on."""
+        if self._connection is not None:
+            self._connection.slow_down()
+        self._subscriptions.narrow()
 
     # ---- subscriptions ----
 
@@ -285,6 +320,15 @@ class RelayConnection:
             ValueError: there are no filters, or more than one connection can carry.
         """
         self._subscriptions.subscribe(name, filters, backlog_since)
+
+    def unsubscribe(self, name: str) -> None:
+        """Receive no more under a name; nothing happens where there is no subscription of it."""
+        self._subscriptions.unsubscribe(name)
+
+    @property
+    def has_subscriptions(self) -> bool:
+        """Whether something is to be received here."""
+        return bool(self._subscriptions.wanted)
 
     async def listening(self, name: str) -> None:
         """Return once the relay serves the subscription, which may be never.
@@ -333,6 +377,7 @@ class RelayConnection:
                 unclear += not answer.prefix
                 if unclear >= _UNCLEAR_TRIES:
                     return _refused(answer.text or "refused without a reason")
+                self.traits.note_answer(answer.text, event.kind)
                 why = await policy.wait(answer, connection.authenticate)
                 if why and not connection.lost:
                     return _refused(why)

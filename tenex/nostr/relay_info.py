@@ -13,6 +13,7 @@ from tenex.log import get_logger
 
 from .events import MAX_EVENT_BYTES
 from .pagination import PAGE_LIMIT
+from .threading.base import is_hex64
 from .urls import is_loopback
 from .wire import MAX_SUBSCRIPTIONS
 
@@ -20,6 +21,12 @@ log = get_logger(__name__)
 
 _MOST_BYTES: Final = 128 * 1024
 """Real documents have a few KiB."""
+
+MOST_SUBSCRIPTIONS: Final = 500
+"""To one connection, however many a relay takes: each has a task and a filter here."""
+
+_ROOMS: Final = 29
+"""The number of the NIP."""
 
 
 def _may_pass(fault: BaseException) -> bool:
@@ -47,6 +54,8 @@ class RelayLimits:
     max_subscriptions: int = MAX_SUBSCRIPTIONS
     max_limit: int = PAGE_LIMIT
     """Events per page."""
+    rooms_key: str = ""
+    """The key with which a relay of rooms (NIP-29) signs what it says of them; "" for any other relay."""
 
 
 async def read_limits(url: str, timeout: float) -> RelayLimits | None:  # noqa: ASYNC109  (callers own no deadline)
@@ -62,20 +71,33 @@ async def read_limits(url: str, timeout: float) -> RelayLimits | None:  # noqa: 
 
 def limits_of(document: object) -> RelayLimits | None:
     """Read the limits of a document; numbers that would make a relay useless are ignored."""
-    limitation = document.get("limitation") if isinstance(document, dict) else None
-    if not isinstance(limitation, dict):
+    if not isinstance(document, dict):
         return None
+    limitation = document.get("limitation")
+    rooms_key = _rooms_key(document)
+    if not isinstance(limitation, dict):
+        return RelayLimits(rooms_key=rooms_key) if rooms_key else None
     own = RelayLimits()
     return RelayLimits(
         max_message_length=_clamp(limitation, "max_message_length", 4096, own.max_message_length),
-        max_subscriptions=_clamp(limitation, "max_subscriptions", 3, own.max_subscriptions),
+        max_subscriptions=_clamp(limitation, "max_subscriptions", 3, MOST_SUBSCRIPTIONS, own.max_subscriptions),
         max_limit=_clamp(limitation, "max_limit", 10, own.max_limit),
+        rooms_key=rooms_key,
     )
 
 
-def _clamp(limitation: dict[str, Any], name: str, least: int, most: int) -> int:
+def _rooms_key(document: dict[str, Any]) -> str:
+    key = document.get("self")
+    nips = document.get("supported_nips")
+    has_rooms = isinstance(nips, list) and _ROOMS in nips
+    return key if has_rooms and isinstance(key, str) and is_hex64(key) else ""
+
+
+def _clamp(limitation: dict[str, Any], name: str, least: int, most: int, default: int | None = None) -> int:
     value = limitation.get(name)
-    return max(least, min(value, most)) if type(value) is int and value > 0 else most
+    if type(value) is int and value > 0:
+        return max(least, min(value, most))
+    return most if default is None else default
 
 
 async def _get(url: str) -> bytes:

@@ -8,11 +8,13 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
+from tenex.core.ids import PublicKey
 from tenex.log import get_logger
 
 from .connection import MAX_LIVE, SPARE, ClientConnection
-from .filters import MAX_FILTERS, Filter, lay_out
+from .filters import DIRECT_KINDS, MAX_FILTERS, Filter, lay_out
 from .history_buffer import HistoryBuffer
 from .relay_info import RelayLimits
 from .req import Subscription, SubscriptionTask, replace_subscriptions
@@ -78,6 +80,7 @@ class RelaySubscriptions:
         now: Callable[[], float],
         limits: Callable[[], RelayLimits],
         changed: Callable[[], None],
+        only_key: Callable[[], PublicKey | None] = lambda: None,
     ) -> None:
         """Prepare.
 
@@ -89,6 +92,7 @@ class RelaySubscriptions:
             now: the wall clock, in seconds.
             limits: the relay's limits, as far as they are known.
             changed: called when a REQ was answered, refused or not answered.
+            only_key: the key that the connection has, where the relay takes one; None where it may have more.
         """
         self.service = Service(unresponsive_since=now())
         self._url = url
@@ -98,6 +102,7 @@ class RelaySubscriptions:
         self._now = now
         self._limits = limits
         self._changed = changed
+        self._only_key = only_key
         self._filters: dict[str, Sequence[Filter]] = {}
         self._subscriptions: dict[str, list[Subscription]] = {}
         self._tasks: dict[Subscription, asyncio.Task[None]] = {}
@@ -137,16 +142,43 @@ class RelaySubscriptions:
         others = sum(len(lay_out(wanted)) for other, wanted in self._filters.items() if other != name)
         if not groups:
             raise ValueError(f"subscription {name!r} has no filters")
-        if others + len(groups) > MAX_LIVE:
+        most = max(MAX_LIVE, self._limits().max_subscriptions - SPARE)
+        if others + len(groups) > most:
             raise ValueError(
-                f"subscription {name!r} needs {len(groups)} REQs and {others} of {MAX_LIVE} are taken: "
+                f"subscription {name!r} needs {len(groups)} REQs and {others} of {most} are taken: "
                 f"put several filters into one subscription, at most ten share a REQ"
             )
         self._filters[name] = [wanted for group in groups for wanted in group]
         former = self._subscriptions.get(name, [])
-        groups = lay_out(filters, 1 if self.is_simple else MAX_FILTERS)
+        groups = self._groups(name)
         kept, added = replace_subscriptions(former, name, groups, backlog_since, self._now(), self._timeouts.overlap)
         self._change(name, kept, added)
+
+    def unsubscribe(self, name: str) -> None:
+        """Close what is open under a name."""
+        if self._filters.pop(name, None) is not None:
+            self._change(name, [], [])
+            del self._subscriptions[name]
+
+    def note_limits(self) -> None:
+        """Open what had no room under the limits that were known before."""
+        for subscription in self.wanted:
+            if subscription not in self._tasks and subscription.refused:
+                subscription.refused = ""
+                subscription.unresponsive = False
+        self._start()
+
+    def narrow(self) -> None:
+        """Ask for direct messages of the connection's only key, as the relay gives those of no other."""
+        self._lay_out_again()
+
+    def _groups(self, name: str) -> tuple[tuple[dict[str, Any], ...], ...]:
+        """The REQs of a subscription, each as its filters."""
+        only_key = self._only_key()
+        groups = lay_out(self._filters[name], 1 if self.is_simple else MAX_FILTERS)
+        if only_key is None:
+            return groups
+        return tuple(tuple(_of_key(wanted, only_key) for wanted in group) for group in groups)
 
     async def listening(self, name: str) -> None:
         """Return once the relay serves the subscription, which may be never.
@@ -258,12 +290,21 @@ class RelaySubscriptions:
         self.service.answered(asyncio.get_running_loop().time())
 
     def _use_style(self, *, is_simple: bool) -> None:
-        """Distribute all filters over REQs in the given style; unchanged REQs are kept."""
         self.service.is_simple = is_simple
-        for name, filters in self._filters.items():
-            groups = lay_out(filters, 1 if is_simple else MAX_FILTERS)
+        self._lay_out_again()
+
+    def _lay_out_again(self) -> None:
+        """Distribute all filters over REQs; unchanged REQs are kept."""
+        for name in self._filters:
+            groups = self._groups(name)
             same = [subscription for subscription in self._subscriptions[name] if subscription.filters in groups]
             others = [subscription for subscription in self._subscriptions[name] if subscription not in same]
             new = [group for group in groups if all(subscription.filters != group for subscription in same)]
             _, added = replace_subscriptions(others, name, new, None, self._now(), self._timeouts.overlap)
             self._change(name, same, added)
+
+
+def _of_key(wanted: dict[str, Any], key: PublicKey) -> dict[str, Any]:
+    """A filter for direct messages to one key in place of several that it is among; any other as it is."""
+    is_direct = not DIRECT_KINDS.isdisjoint(wanted.get("kinds", ()))
+    return {**wanted, "#p": [key]} if is_direct and key in wanted.get("#p", ()) else wanted

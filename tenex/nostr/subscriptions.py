@@ -5,6 +5,7 @@ Clients drop p tags in replies, so threads are followed by their roots too (docs
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from typing import Final
 
 from tenex.core.ids import PublicKey
@@ -16,6 +17,7 @@ from .events import Event
 from .filters import DIRECT_KINDS, Filter
 from .pool import RelayPool
 from .reactions import REACTION, read_reaction
+from .rooms import Rooms
 from .threading import KINDS, read_event
 from .threading.comments import COMMENT, THREAD
 from .unread_kinds import UNREAD_KINDS
@@ -48,6 +50,7 @@ class Listener:
         now: Callable[[], float] = time.time,
         people: Collection[PublicKey] = (),
         receive_new: Callable[[InboundMessage], object] | None = None,
+        rooms: Rooms | None = None,
     ) -> None:
         """Prepare.
 
@@ -60,6 +63,7 @@ class Listener:
             now: the wall clock, in seconds.
             people: users whose notes are read even if they mention a key only in the text, which no filter can match.
             receive_new: takes messages that are new at their relay in its place.
+            rooms: knows the rooms of relays (NIP-29) that our keys are in.
         """
         self._pool = pool
         self._own_keys = frozenset(own_keys)
@@ -69,12 +73,15 @@ class Listener:
         self._receive_new = receive_new or receive
         self._now = now
         self._people = frozenset(people)
+        self._rooms = rooms
         self._batches: dict[int, set[str]] = {}  # the roots of each REQ; the batch filled last comes last
 
     def start(self, last_received: int | None, roots: Iterable[str] = ()) -> None:
         """Subscribe; the backlog begins before `last_received` (seconds), at a first start just before now."""
         since = max(0, last_received - OVERLAP) if last_received is not None else int(self._now()) - FIRST
         self._subscribe_addressed(since)
+        if self._rooms is not None:
+            self._rooms.start(since)
         newest = list(roots)[-FOLLOWED:]
         for batch, first in enumerate(range(0, len(newest), PER_REQ)):
             self._batches[batch] = set(newest[first : first + PER_REQ])
@@ -156,7 +163,16 @@ class Listener:
         self._read(event, relay, self._receive_new)
 
     def _read(self, event: Event, relay: str, receive: Callable[[InboundMessage], object]) -> None:
-        message = read_event(event, self._own_keys, self._slugs, relay, self._project)
+        if self._rooms is None:
+            self._pass_on(event, relay, receive)
+        else:
+            self._rooms.when_known(event, relay, partial(self._pass_on, event, relay, receive))
+
+    def _pass_on(self, event: Event, relay: str, receive: Callable[[InboundMessage], object]) -> None:
+        if self._rooms is not None and self._rooms.is_left_out(event, relay):
+            return
+        in_room = self._rooms.scheme_of(event, relay) if self._rooms is not None else None
+        message = read_event(event, self._own_keys, self._slugs, relay, self._project, in_room)
         message = message or read_reaction(event, self._own_keys, relay) or read_stop(event, self._own_keys, relay)
         if message is not None:
             receive(message)

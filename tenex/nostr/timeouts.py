@@ -65,6 +65,10 @@ class RelayTimeouts:
     """Gift wraps are dated up to two days back (NIP-59), and clocks differ by up to an hour."""
     frames_per_second: float = 90.0
     """One embedded relay resets a connection at its 6,001st frame of a minute."""
+    one_key_frames: int = 20
+    """REQs and EVENTs that may follow at once where a connection has one key: Buzz takes 50 of a key in 5 s. With
+    those of `one_key_frames_per_second` they are at most 40 in 5 s."""
+    one_key_frames_per_second: float = 4.0
     past_first: float = 3.0
     """Stored events are read before anything is sent to a relay, for at most this long."""
     limits_timeout: float = 5.0
@@ -98,21 +102,28 @@ class Reconnecting:
 
 
 class TokenBucket:
-    """A token bucket: holds up to `rate` frames, refilled at `rate` a second."""
+    """A token bucket: holds up to `capacity` frames, refilled at `rate` a second."""
 
-    __slots__ = ("_at", "_left", "_rate")
+    __slots__ = ("_at", "_left", "_rate", "capacity")
 
-    def __init__(self, rate: float, now: float) -> None:
+    def __init__(self, rate: float, now: float, capacity: float | None = None) -> None:
+        """Begin with a full bucket; its capacity is the frames of a second unless given."""
+        self.capacity = rate if capacity is None else capacity
         self._rate = rate
-        self._left = rate
+        self._left = self.capacity
         self._at = now
 
     def take(self, now: float) -> float:
         """Reserve one frame; returns the seconds until it may be sent. Reservations are in order."""
-        self._left = min(self._rate, self._left + (now - self._at) * self._rate) - 1
+        self._left = min(self.capacity, self._left + (now - self._at) * self._rate) - 1
         self._at = now
         return max(0.0, -self._left / self._rate)
 
     def left(self, now: float) -> float:
         """How many frames could be sent now, without a reservation."""
-        return min(self._rate, self._left + (now - self._at) * self._rate)
+        return min(self.capacity, self._left + (now - self._at) * self._rate)
+
+    def hold(self, now: float, seconds: float) -> None:
+        """Let no frame go for so many seconds."""
+        self._left = min(self.left(now), -seconds * self._rate)
+        self._at = now

@@ -16,7 +16,7 @@ from .events import event_fields
 from .filters import MAX_FILTERS, AnyFilter, Filter
 
 MAX_SUBSCRIPTIONS: Final = 10
-"""The most nostream takes on one connection."""
+"""The most nostream takes on one connection; of a relay that does not say how many it takes, no more are expected."""
 
 MAX_TEXT: Final = 1024
 """Characters kept of the text of an OK, CLOSED or NOTICE."""
@@ -83,6 +83,8 @@ class Wire:
         """Start with nothing open; `prefix` keeps the subscription ids of two connections apart."""
         self.dropped: Counter[str] = Counter()
         """How many frames were dropped: `malformed`, `unknown_subscription`, `unmatched`, `over_limit`, `forged`."""
+        self.most = MAX_SUBSCRIPTIONS
+        """How many subscriptions may be open; more where the relay says that it takes more (NIP-11)."""
         self._prefix = prefix
         self._count = 0
         self._open: dict[str, AnyFilter] = {}
@@ -91,12 +93,12 @@ class Wire:
         """Open a subscription: its id, never used before on this connection, and the frame to send.
 
         Raises:
-            ValueError: no filter or more than ten, or ten subscriptions are open already.
+            ValueError: no filter or more than ten, or as many subscriptions are open as the relay takes.
         """
         if not 1 <= len(filters) <= MAX_FILTERS:
             raise ValueError(f"a REQ takes 1 to {MAX_FILTERS} filters, not {len(filters)}")
-        if len(self._open) >= MAX_SUBSCRIPTIONS:
-            raise ValueError(f"{MAX_SUBSCRIPTIONS} subscriptions are open; close one first")
+        if len(self._open) >= self.most:
+            raise ValueError(f"{self.most} subscriptions are open; close one first")
         self._count += 1
         sub_id = f"{self._prefix}{self._count}"
         self._open[sub_id] = AnyFilter(filters)

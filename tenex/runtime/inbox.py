@@ -108,6 +108,7 @@ class Inbox:
         per_minute: int = PER_MINUTE,
         workflows: Collection[PublicKey] = (),
         oldest: Callable[[InboundMessage], int] = lambda _: 0,
+        is_room_guest: Callable[[InboundMessage], bool] = lambda _: False,
     ) -> None:
         """Configure admission.
 
@@ -121,8 +122,10 @@ class Inbox:
             per_minute: messages an author may send in a minute, except owners.
             workflows: keys that a p tag alone addresses in the first message of a conversation.
             oldest: the second before which a message cannot be new on its relay.
+            is_room_guest: whether the author of a message may write as a member of the room it was written in.
         """
         self._oldest = oldest
+        self._is_room_guest = is_room_guest
         self._coordinator = coordinator
         self._directory = directory
         self._peers = peers
@@ -165,7 +168,7 @@ class Inbox:
             await self._is_queued.wait()
             await self._clock.sleep_until(Millis(self._clock.now() + pause))
             for author, queue in list(self._queues.items()):
-                is_guest = self._peers.role(author) is Role.GUEST
+                is_guest = self._is_guest(author)
                 while queue and self._may_go_on(author, is_guest=is_guest):
                     self.receive(queue.popleft(), has_turn=True)
                 if not queue:
@@ -181,7 +184,7 @@ class Inbox:
         is_deleted = (message.event_id, message.author) in self._deleted
         verdict = Admission.DELETED if is_deleted else self._receive(message, has_turn=has_turn)
         if verdict is Admission.TOO_OLD and is_new and not message.is_reaction:
-            self._coordinator.report_date(message, is_guest=self._peers.role(message.author) is Role.GUEST)
+            self._coordinator.report_date(message, is_guest=self._is_guest(message.author))
         self.counts[verdict] += 1
         log.debug("message.received", verdict=verdict, event_id=message.event_id)
         if verdict is Admission.ELSEWHERE:
@@ -235,9 +238,8 @@ class Inbox:
             self._coordinator.deliver(conversation, MessageDeleted(event_id=event_id, author=author))
 
     def _receive(self, received: InboundMessage, *, has_turn: bool) -> Admission:
-        role = self._peers.role(received.author)
-        lacks_work = role is Role.GUEST and _work(received.event_id) < self._peers.guest_work
-        if role is None or lacks_work:
+        role = self._role_of(received)
+        if role is None:
             return Admission.STRANGER
         if received.by_machine and not received.mentions:
             return Admission.MACHINE
@@ -284,6 +286,18 @@ class Inbox:
         )
         self._coordinator.deliver(conversation, signal)
         return Admission.ADMITTED
+
+    def _is_guest(self, author: PublicKey) -> bool:
+        """Whether an author is neither owner nor member; who writes in rooms may be nobody elsewhere."""
+        return self._peers.role(author) in (Role.GUEST, None)
+
+    def _role_of(self, message: InboundMessage) -> Role | None:
+        """What the author of a message may do; None for a stranger."""
+        role = self._peers.role(message.author)
+        lacks_work = role is Role.GUEST and _work(message.event_id) < self._peers.guest_work
+        if role is not None and not lacks_work:
+            return role
+        return Role.GUEST if self._is_room_guest(message) else None
 
     def _place(self, message: InboundMessage) -> _Place:
         """The conversation of a message. What was written in direct messages, and what was not, never meet in one."""
@@ -386,9 +400,7 @@ class Inbox:
 
     def _queued(self, *, is_guest: bool) -> int:
         """How many messages of guests, or of all others, are queued."""
-        theirs = (
-            queue for author, queue in self._queues.items() if (self._peers.role(author) is Role.GUEST) is is_guest
-        )
+        theirs = (queue for author, queue in self._queues.items() if self._is_guest(author) is is_guest)
         return sum(map(len, theirs))
 
     def _may_go_on(self, author: PublicKey, *, is_guest: bool) -> bool:

@@ -10,6 +10,7 @@ from .background import BackgroundCommands
 from .checkpoints import Checkpoints
 from .inbox import Inboxes
 from .sandbox import RunPolicy
+from .sent_files import LARGEST_FILE, SentFiles
 from .serialized_calls import Transactions
 from .shell_runner import Programs, ShellRules
 from .skills import Skills
@@ -38,6 +39,7 @@ class ToolDependencies:
         check_asks: `check` runs what models wrote with all rights of the daemon's user, so a person is asked.
         skills: what `read_skill` reads.
         background: the programs that go on after a call, those of earlier tools too.
+        sent_files: what `attach` sends files by.
         inboxes: the files that people have sent.
     """
 
@@ -55,6 +57,7 @@ class ToolDependencies:
     check_asks: bool = False
     skills: Skills = Skills()
     background: BackgroundCommands = field(default_factory=BackgroundCommands)
+    sent_files: SentFiles = field(default_factory=lambda: SentFiles(None, most=LARGEST_FILE, never=()))
     inboxes: Inboxes = Inboxes()
 
     @property
@@ -82,7 +85,7 @@ class ToolDependencies:
         """How `shell` and `python` run programs; None where they are switched off."""
         if self.shell.policy is RunPolicy.OFF:
             return None
-        return Programs(self.workspace, self.shell, self.views, self.scratch, self.inboxes)
+        return Programs(self.workspace, self.shell, self.views, self.scratch, self.inboxes, self.background.networks)
 
 
 ToolTable = Mapping[str, Callable[[ToolDependencies], Tool | None]]

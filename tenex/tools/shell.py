@@ -153,7 +153,9 @@ def check_tool(
             environment = sandbox.clean_environment(str(own))
             if policy is RunPolicy.SANDBOXED:
                 inside = {**sandbox.clean_environment(sandbox.HOME), **project.variables()}
-                command = sandbox.wrapped(workspace.root, command, inside, folders=project.mounts())
+                command = sandbox.wrapped(
+                    workspace.root, command, inside, folders=project.mounts(), private=project.private_folders()
+                )
             return await process.run(
                 command,
                 cwd=workspace.root,

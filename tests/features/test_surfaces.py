@@ -16,7 +16,7 @@ from tenex.app import open_application
 from tenex.cli.init import prepare
 from tenex.cli.main import run
 from tenex.core.errors import ConfigurationError, TenexError
-from tenex.feature import Feature, checks_of, extensions_of
+from tenex.feature import Feature, checks_of, extensions_of, tools_of
 from tenex.main import FEATURES
 from tenex.nostr.keys import RemoteKey, SecretKey
 from tenex.operations.doctor.runner import CHECKS, FIRST, Report
@@ -24,9 +24,10 @@ from tenex.service.client import ask
 from tenex.settings import load
 from tenex.settings.sections import FEATURES_OF, Settings
 from tenex.web import rendering
-from tenex.web.site import PAGES, PagePart
+from tenex.web.site import PagePart
 from tests.kits.commands import Tenex
 from tests.kits.example_feature import EXAMPLE, SECTION, TEMPLATE
+from tests.kits.pages import MENU
 from tests.web.kit import served
 
 BY_NAME = {feature.name: feature for feature in FEATURES}
@@ -127,7 +128,7 @@ def test_what_features_offer_has_names_of_its_own_and_is_there() -> None:
     parts = [part.name for feature in FEATURES for part in feature.status()]
     assert len(set(parts)) == len(parts)
     for part in (part for feature in FEATURES for part in feature.pages()):
-        assert part.page in [name for name, *_ in PAGES]
+        assert part.page in [page.name for page in MENU]
         rendering.environment().get_template(part.template)
     assert {section: feature.name for feature in FEATURES for section in feature.settings} == FEATURES_OF
     assert FEATURES_OF.keys() <= Settings.model_fields.keys()
@@ -155,7 +156,7 @@ async def test_a_daemon_reports_every_part_that_features_show(data: Path) -> Non
 async def test_without_a_feature_the_daemon_starts_and_nothing_of_it_is_there(name: str, data: Path) -> None:
     absent = BY_NAME[name]
     features = without(name)
-    settings = load(None, data, env={}, features=[feature.name for feature in features])
+    settings = load(None, data, env={}, features=tools_of(features))
     async with open_application(settings, extensions=extensions_of(features)) as app, app.serving():
         report = await ask(app.places.socket, "status")
         assert report["state"] == "running"
@@ -168,7 +169,7 @@ async def test_without_a_feature_the_daemon_starts_and_nothing_of_it_is_there(na
             assert order not in answered
     async with served(data, features=features) as pages:
         for part in absent.pages():
-            path = next(path for page, path, _ in PAGES if page == part.page)
+            path = next(page.path for page in MENU if page.name == part.page)
             assert part.template not in [one.template for one in pages.site.parts]
             assert (await pages.get(path)).all("h1")
 

@@ -24,7 +24,8 @@ from tenex.nostr.direct import (
 )
 from tenex.nostr.events import Event, parse_event, sign, to_wire, unsigned_event
 from tenex.nostr.keys import SecretKey
-from tenex.nostr.threading.direct import CHAT, ENCRYPTED, FILE, LARGEST_RUMOR, LARGEST_TEXT
+from tenex.nostr.threading.direct import CHAT, ENCRYPTED, LARGEST_RUMOR, LARGEST_TEXT
+from tenex.nostr.threading.files import FILE
 
 sdk = pytest.importorskip("nostr_sdk")
 

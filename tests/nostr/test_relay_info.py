@@ -17,9 +17,19 @@ def test_a_document_without_limits_gives_none(document: object) -> None:
 def test_limits_are_believed_within_reason() -> None:
     limits = {"max_limit": 1, "max_subscriptions": 10_000, "max_message_length": 65536, "max_filters": "x"}
     assert limits_of({"limitation": limits}) == RelayLimits(
-        max_limit=10, max_subscriptions=10, max_message_length=65536
+        max_limit=10, max_subscriptions=500, max_message_length=65536
     )
+    assert limits_of({"limitation": {"max_limit": 20}}) == RelayLimits(max_limit=20)
     assert limits_of({"limitation": {"max_limit": True, "max_subscriptions": -1}}) == RelayLimits()
+
+
+def test_only_a_relay_of_rooms_that_names_its_key_has_rooms() -> None:
+    key = "a" * 64
+    limits = limits_of({"supported_nips": [1, 29], "self": key})
+    assert limits == RelayLimits(rooms_key=key)
+    for document in ({"supported_nips": [1], "self": key}, {"supported_nips": [29], "self": "x"}, {"self": key}):
+        assert limits_of(document) is None
+    assert limits_of({"supported_nips": [29], "self": 5, "limitation": {}}) == RelayLimits()
 
 
 async def test_the_document_is_read_over_http(fault: FaultRelay) -> None:

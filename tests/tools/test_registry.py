@@ -1,6 +1,7 @@
 """The gate holds when tools are listed and when they are called; whatever a model does wrong is a result."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -30,6 +31,7 @@ DESIGNED = {
     "search_files": (Access.READ, Replay.READ),
     "git_status": (Access.READ, Replay.READ),
     "git_diff": (Access.READ, Replay.READ),
+    "attach": (Access.READ, Replay.IDEMPOTENT),
     "git_commit": (Access.CHANGE, Replay.ONCE),
     "write_file": (Access.CHANGE, Replay.IDEMPOTENT),
     "edit_file": (Access.CHANGE, Replay.ONCE),
@@ -56,8 +58,13 @@ def designed(*access: Access) -> set[str]:
 ALL, SPEAK = set(DESIGNED), {"ask", "complete"}
 READ, CHANGE, RUN, TALK = map(designed, (Access.READ, Access.CHANGE, Access.RUN, Access.SPEAK))
 
+BACKGROUND = {"shell_start", "shell_read", "shell_stop"}
+HAVE_BACKGROUND = (Phase.EXECUTE, Phase.VERIFICATION)
+
 WORKER = {
-    phase: designed(*facts.access) - (set() if facts.may_ask else TALK - {"complete"})
+    phase: designed(*facts.access)
+    - (set() if facts.may_ask else TALK - {"complete"})
+    - (set() if phase in HAVE_BACKGROUND else BACKGROUND)
     for phase, facts in PHASES.items()
 }
 EXECUTOR = ROSTER[Slug("executor")]
@@ -88,7 +95,9 @@ async def test_what_is_listed_and_what_is_called_are_what_the_table_permits(
         return ToolResult(ok=True, content="done")
 
     rules = tools.rules()
-    counted = Bench([make_tool(name, rules[name].access, body) for name in ALL - SPEAK])
+    counted = Bench(
+        [replace(make_tool(name, rules[name].access, body), phases=rules[name].phases) for name in ALL - SPEAK]
+    )
     for name in sorted(ALL | {"unknown"}):
         result = await counted.do(name, make_context(phase, slug))
         assert result.ok is (name in offered - SPEAK)

@@ -251,6 +251,8 @@ def scope(asked: AskedCall) -> str:
         folder = "in the same folder" if asked.others else "in any folder"
         return f"{commands} with harmless options{wants and f' and {wants}'}, {folder}"
     unchanged = ", as long as its definition is the same" if asked.definition else ""
+    if asked.host:
+        return f"every call of {visible(asked.tool)} to {visible(asked.host)}{unchanged}"
     return f"every call of {visible(asked.tool)}, whatever its arguments{wants and f', with {wants}'}{unchanged}"
 
 

@@ -31,14 +31,13 @@ from tenex.nostr.urls import normalise_url
 
 from . import base
 from .base import Tag, ThreadingScheme
+from .files import FILE, file_events
 from .split import in_parts
 
 ENCRYPTED: Final = 4
 """NIP-04: its author and its reader are in the open."""
 CHAT: Final = 14
 """NIP-17, within a seal and a gift wrap."""
-FILE: Final = 15
-"""An encrypted file, likewise."""
 
 MOST_PEOPLE: Final = 10
 """In a room, our key among them: NIP-17 is not for more, since each gets a copy."""
@@ -105,8 +104,13 @@ class DirectChat(ThreadingScheme):
     def seal(self, draft: OutgoingMessage, marks: tuple[Tag, ...]) -> tuple[UnsignedEvent, ...]:
         """Answer in kind 14 by the key that was addressed, without a signature."""
         people = tuple(("p", str(key)) for key in draft.address.get("people", ()))
-        tags = (*people, *_reply_tags(draft, self.name), *draft.tags, *marks)
-        return in_parts(_by_one_key(draft), CHAT, tags, LARGEST_RUMOR)
+        thread = (*people, *_reply_tags(draft, self.name))
+        spoken = _by_one_key(draft)
+        files = [file for file in draft.files if file.key]
+        texts: tuple[UnsignedEvent, ...] = ()
+        if draft.text or not files:
+            texts = in_parts(spoken, CHAT, (*thread, *draft.tags, *marks), LARGEST_RUMOR)
+        return (*texts, *file_events(files, spoken, (*thread, *marks), draft.created_at + len(texts)))
 
 
 class LegacyDirect(DirectChat):
@@ -118,6 +122,8 @@ class LegacyDirect(DirectChat):
     def seal(self, draft: OutgoingMessage, marks: tuple[Tag, ...]) -> tuple[UnsignedEvent, ...]:  # noqa: ARG002
         """Answer in kind 4 with the tags that every client adds; all others could be read by anyone."""
         people = tuple(("p", str(key)) for key in draft.address.get("people", ())[:1])
+        lost = [f"[{file.name} was not sent: messages of this kind (NIP-04) carry no files.]" for file in draft.files]
+        draft = replace(draft, text="\n\n".join(part for part in (draft.text, *lost) if part))
         return in_parts(_by_one_key(draft), ENCRYPTED, (*people, *_reply_tags(draft, self.name)), LARGEST_TEXT)
 
 

@@ -1,0 +1,41 @@
+"""What a relay has shown of itself by its answers, for as long as the process runs; all its connections share it."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+_ONE_KEY: Final = re.compile(r"already authenticated|does not match authenticated identity", re.IGNORECASE)
+"""Answers to the AUTH of a second key, and to an event of another key than the connection's."""
+
+_UNKNOWN_KIND: Final = re.compile(r"(?:restricted|blocked|unsupported|invalid): unknown event kind\b", re.IGNORECASE)
+
+
+def is_one_key_answer(text: str) -> bool:
+    """Whether a relay says by this that a connection has one key."""
+    return _ONE_KEY.search(text) is not None
+
+
+@dataclass(slots=True)
+class RelayTraits:
+    """What is known of one relay."""
+
+    takes_one_key: bool = False
+    """Whether it takes one AUTH (NIP-42) to a connection, so that each of our keys needs a connection of its own."""
+    refused_kinds: dict[int, str] = field(default_factory=dict)
+    """The kinds of events that it does not take, with its answer: they are not sent to it again."""
+    learnt: list[Callable[[], object]] = field(default_factory=list)
+    """Called once, when it is seen that the relay takes one key to a connection."""
+
+    def note_answer(self, text: str, kind: int) -> None:
+        """Learn from the refusal of an event of a kind."""
+        if _UNKNOWN_KIND.match(text):
+            self.refused_kinds[kind] = text
+
+    def note_one_key(self) -> None:
+        """Note that a connection to it has one key."""
+        if self.takes_one_key:
+            return
+        self.takes_one_key = True
+        for call in self.learnt:
+            call()

@@ -1,0 +1,387 @@
+"""The rooms that our keys are members of: groups of a relay (NIP-29), which Buzz calls channels.
+
+A relay of rooms says in its document (NIP-11) that it has them, and with which key it signs what it says of them: 39000
+(name and sort of a room), 39002 (its members), 44100 and 44101 (a key has joined or left, of Buzz). Events of these
+kinds by any other key are ignored, since anybody could make themselves a member.
+
+    look at a relay: 39002 that name our keys ─► 39000 of those rooms ─► a REQ of its own for each room
+
+That is done when a relay is connected, when it says that a key of ours has joined or left, and once a minute, because
+not every relay says so. A REQ names one room, because relays such as Buzz's give what is new in a room only to those.
+
+What was written in a room is held until the room is known, and an unknown author is looked for once more among the
+members. So a first message never gets an answer in the wrong place.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+from tenex.core.ids import PublicKey
+from tenex.core.signals import InboundMessage
+from tenex.log import get_logger
+
+from .deletions import DELETION
+from .events import Event
+from .filters import Filter
+from .pool import RelayPool
+from .reactions import REACTION
+from .threading import KINDS
+from .threading.base import ThreadingScheme, element, first_value, group_of, is_hex64, tags_named
+from .threading.room_threads import ROOM_THREADS, ROOM_TOP
+
+log = get_logger(__name__)
+
+METADATA: Final = 39000
+MEMBERS: Final = 39002
+JOINED: Final = 44100
+LEFT: Final = 44101
+ROOM_KINDS: Final = frozenset({METADATA, MEMBERS, JOINED, LEFT})
+"""What a relay says of rooms."""
+
+PATIENCE: Final = 5.0
+"""Seconds for what a relay says of a room; a message waits no longer for it."""
+AGAIN: Final = 60.0
+"""Seconds after which a relay is looked at again."""
+MEMBERS_AGAIN: Final = 10.0
+"""Seconds after which the members of a room are asked for again for an author who is none of them."""
+MOST_HELD: Final = 100
+"""Messages that wait for what a relay says of a room; others are then read as outside of rooms."""
+MOST_ROOMS: Final = 400
+"""Of one relay: each has a subscription."""
+MOST_MEMBERS: Final = 5000
+"""Of one room that are kept."""
+BEFORE: Final = 60
+"""Seconds before joining a room from which it is read: the message that asks us in may be older, and clocks differ."""
+
+
+class Answers(StrEnum):
+    """Where answers go in rooms that have threads."""
+
+    THREAD = "thread"
+    """Into the thread below the message."""
+    CHANNEL = "channel"
+    """To the top of the room, where the message was written there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoomRules:
+    """What the operator has set for rooms."""
+
+    only: frozenset[str] = frozenset()
+    """The ids and names of the rooms that are read; empty for all that our keys are in."""
+    members_may_write: bool = True
+    """Whether members of a room are guests in it."""
+    answers: Answers = Answers.THREAD
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """A room as its relay describes it."""
+
+    relay: str
+    id: str
+    name: str = ""
+    is_private: bool = False
+    has_threads: bool = False
+    """Whether clients show threads in it: its 39000 names the sort of the room."""
+    members: Mapping[PublicKey, str] = field(default_factory=dict)
+    """Their roles."""
+    ours: tuple[PublicKey, ...] = ()
+    """Our keys that are members."""
+
+
+Place = tuple[str, str]
+"""A relay, canonical, and the id of a room."""
+
+
+class Rooms:
+    """Knows the rooms of all relays, and keeps a subscription for each that a key of ours is in."""
+
+    def __init__(
+        self,
+        pool: RelayPool,
+        own_keys: Callable[[], Collection[PublicKey]],
+        rules: Callable[[], RoomRules],
+        now: Callable[[], float] = time.time,
+        identity: PublicKey | None = None,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            pool: the relays.
+            own_keys: the keys of the project and its agents.
+            rules: what the operator has set.
+            now: the wall clock, in seconds.
+            identity: the key of the pool's usual connections.
+        """
+        self._pool = pool
+        self._identity = identity
+        self._own_keys = own_keys
+        self._rules = rules
+        self._now = now
+        self._rooms: dict[Place, Room] = {}
+        """All that were looked up; `ours` names no key where none of ours is a member."""
+        self._asked_at: dict[Place, float] = {}
+        self._read: dict[Place, PublicKey | None] = {}
+        """The rooms with a subscription, and the key whose own connection has it; None for the usual one."""
+        self._held: dict[Place, list[Callable[[], None]]] = {}
+        self._due: set[str] = set()
+        """The relays that are to be looked at."""
+        self._wake = asyncio.Event()
+        self._group: asyncio.TaskGroup | None = None
+        self._since = int(now())
+        self._looked_at: dict[str, float] = {}
+        """When the rooms of each relay were last read."""
+        self._reporting: dict[str, tuple[frozenset[PublicKey], bool]] = {}
+        """Our keys whose joining and leaving each relay reports, and whether to a connection of each."""
+
+    # ---- what is known ----
+
+    def listed(self) -> list[Room]:
+        """The rooms that a key of ours is in, in order of relay and name."""
+        mine = (room for room in self._rooms.values() if room.ours)
+        return sorted(mine, key=lambda room: (room.relay, room.name.casefold(), room.id))
+
+    def is_read(self, relay: str, room_id: str) -> bool:
+        """Whether a room has a subscription."""
+        return (relay, room_id) in self._read
+
+    def may_be_wanted(self, raw: Mapping[str, Any], relay: str) -> bool:
+        """Whether a raw event of another key may be for us because of the room it was sent to."""
+        if not self._read or raw["kind"] not in _SAID or not self._rules().members_may_write:
+            return False
+        names = (tag[1] for tag in raw["tags"] if len(tag) > 1 and tag[0] == "h")
+        return any((relay, name) in self._read for name in names)
+
+    def is_guest(self, message: InboundMessage) -> bool:
+        """Whether the author of a message may write because they are a member of the room they wrote in."""
+        group = str(message.address.get("group", ""))
+        if not group or not self._rules().members_may_write:
+            return False
+        places = ((str(relay), group) for relay in message.address.get("relays", ()))
+        return any(place in self._read and message.author in self._rooms[place].members for place in places)
+
+    def scheme_of(self, event: Event, relay: str) -> ThreadingScheme | None:
+        """How messages of the room of an event are read and answered, if it is one with threads."""
+        room = self._rooms.get((relay, group_of(event)))
+        if room is None or not room.has_threads:
+            return None
+        return ROOM_TOP if self._rules().answers is Answers.CHANNEL else ROOM_THREADS
+
+    def is_left_out(self, event: Event, relay: str) -> bool:
+        """Whether the operator has left out the room that an event was written in."""
+        room = self._rooms.get((relay, group_of(event)))
+        return room is not None and bool(room.ours) and not self._is_chosen(room)
+
+    # ---- what comes ----
+
+    def on_relay(self, relay: str) -> None:
+        """Look at a relay: its document has been read, or it was seen that it takes one key to a connection."""
+        self._due.add(relay)
+        self._wake.set()
+
+    def changed(self) -> None:
+        """Look at all relays: our keys or the settings may be others."""
+        self._reporting.clear()
+        self._due.update(url for url in self._pool.urls if self._pool.rooms_key(url))
+        self._wake.set()
+
+    def on_event(self, event: Event, relay: str) -> bool:
+        """Look at a relay that says something of rooms; whether the event was of that sort."""
+        if event.kind not in ROOM_KINDS:
+            return False
+        if event.pubkey == self._pool.rooms_key(relay):
+            self.on_relay(relay)
+        return True
+
+    def when_known(self, event: Event, relay: str, deliver: Callable[[], None]) -> None:
+        """Call `deliver` once the room of an event is known, at once if it is or if there is none."""
+        group = group_of(event)
+        place = (relay, group)
+        if not group or self._group is None or not self._is_unknown(place, event.pubkey):
+            waiting = self._held.get(place)
+            if waiting is None:
+                deliver()
+            else:  # in order
+                waiting.append(deliver)
+            return
+        waiting = self._held.setdefault(place, [])
+        waiting.append(deliver)
+        if len(waiting) == 1:
+            self._group.create_task(self._look_up(place), name=f"room {group[:36]}")
+        elif len(waiting) > MOST_HELD:
+            self._release(place)
+
+    def _is_unknown(self, place: Place, author: PublicKey) -> bool:
+        """Whether the relay is to be asked before a message of this author in this room is read."""
+        if place[0] not in self._pool.urls:
+            return False
+        asked_at = self._asked_at.get(place)
+        if asked_at is None:
+            return True
+        is_new_author = place in self._read and author not in self._rooms[place].members
+        return is_new_author and self._rules().members_may_write and self._now() - asked_at > MEMBERS_AGAIN
+
+    async def _look_up(self, place: Place) -> None:
+        relay, room_id = place
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await self._pool.informed(relay)
+                if self._pool.rooms_key(relay):
+                    await self._describe(relay, [room_id])
+        except TimeoutError:
+            log.info("room.unknown", relay=relay, room=room_id)
+        self._asked_at[place] = self._now()
+        self._release(place)
+
+    def _release(self, place: Place) -> None:
+        for deliver in self._held.pop(place, []):
+            deliver()
+
+    # ---- looking at relays ----
+
+    async def run(self) -> None:
+        """Keep the rooms of all relays current until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                while True:
+                    try:
+                        async with asyncio.timeout(AGAIN):
+                            await self._wake.wait()
+                    except TimeoutError:
+                        self._due.update(url for url in self._pool.urls if self._pool.rooms_key(url))
+                    self._wake.clear()
+                    due = self._due
+                    self._due = set()
+                    await asyncio.gather(*map(self._look_at, due))
+        finally:
+            self._group = None
+
+    def start(self, since: int) -> None:
+        """Read the rooms that a relay is first found to have from this second on."""
+        self._since = since
+
+    async def _look_at(self, relay: str) -> None:
+        if not self._pool.rooms_key(relay):
+            return
+        own_keys = sorted(self._own_keys())
+        unread: list[str] = []
+        events = await self._pool.fetch([{"kinds": [MEMBERS], "#p": own_keys}], PATIENCE, unread, only=relay)
+        if relay in unread:
+            return
+        looked_at = self._now()
+        self._subscribe_to_membership(relay)  # after the first answer: now it is known whether a connection has one key
+        newest = self._newest(events, relay)
+        await self._describe(relay, sorted(newest)[:MOST_ROOMS])
+        for place, room in list(self._rooms.items()):
+            if place[0] == relay and room.ours and place[1] not in newest:
+                log.info("room.left", relay=relay, room=room.id)
+                self._rooms[place] = Room(relay=relay, id=room.id, name=room.name, has_threads=room.has_threads)
+        self._follow(relay)
+        self._looked_at[relay] = looked_at
+
+    def _subscribe_to_membership(self, relay: str) -> None:
+        """Have a relay report which of our keys join and leave: each to the connection that has the key."""
+        keys = frozenset(self._own_keys())
+        is_by_key = self._pool.takes_one_key(relay)
+        if self._reporting.get(relay) == (keys, is_by_key):
+            return
+        self._reporting[relay] = (keys, is_by_key)
+        kinds = [JOINED, LEFT]
+        wanted: list[Filter] = [{"kinds": [*kinds, MEMBERS], "#p": sorted(keys)}]
+        if is_by_key:
+            self._pool.unsubscribe_at(relay, _MEMBERSHIP)
+            for key in sorted(keys):
+                self._subscribe(relay, _MEMBERSHIP, [{"kinds": kinds, "#p": [key]}], None, key)
+        else:
+            self._subscribe(relay, _MEMBERSHIP, wanted, None, None)
+
+    async def _describe(self, relay: str, room_ids: list[str]) -> None:
+        """Ask a relay for the members and the sort of rooms."""
+        if not room_ids:
+            return
+        filters: list[Filter] = [{"kinds": [METADATA, MEMBERS], "#d": room_ids}]
+        unread: list[str] = []
+        events = await self._pool.fetch(filters, PATIENCE, unread, only=relay)
+        if relay in unread:
+            return
+        own_keys = self._own_keys()
+        described = self._newest([event for event in events if event.kind == METADATA], relay)
+        counted = self._newest([event for event in events if event.kind == MEMBERS], relay)
+        for room_id in room_ids:
+            self._asked_at[relay, room_id] = self._now()
+            metadata = described.get(room_id)
+            members = _members_of(counted[room_id]) if room_id in counted else {}
+            self._rooms[relay, room_id] = Room(
+                relay=relay,
+                id=room_id,
+                name=" ".join(first_value(metadata, "name").split())[:100] if metadata is not None else "",
+                is_private=metadata is not None and any(tag[:1] == ("private",) for tag in metadata.tags),
+                has_threads=metadata is not None and bool(first_value(metadata, "t")),
+                members=members,
+                ours=tuple(sorted(key for key in members if key in own_keys)),
+            )
+
+    def _newest(self, events: Collection[Event], relay: str) -> dict[str, Event]:
+        """The newest event of each room that the relay itself has signed."""
+        signer = self._pool.rooms_key(relay)
+        newest: dict[str, Event] = {}
+        for event in events:
+            room_id = first_value(event, "d")
+            is_newer = room_id not in newest or event.created_at > newest[room_id].created_at
+            if event.pubkey == signer and room_id and is_newer:
+                newest[room_id] = event
+        return newest
+
+    def _is_chosen(self, room: Room) -> bool:
+        only = self._rules().only
+        return not only or room.id in only or room.name in only
+
+    def _follow(self, relay: str) -> None:
+        """Subscribe to the rooms that our keys are in, and to no others."""
+        wanted = {place: room for place, room in self._rooms.items() if place[0] == relay and room.ours}
+        wanted = {place: room for place, room in wanted.items() if self._is_chosen(room)}
+        for place, reader in list(self._read.items()):
+            if place[0] == relay and (place not in wanted or reader != self._reader_of(wanted[place])):
+                self._pool.unsubscribe_at(relay, f"room {place[1]}")
+                del self._read[place]
+        since = int(self._looked_at[relay]) - BEFORE if relay in self._looked_at else self._since
+        for place, room in wanted.items():
+            if place in self._read:
+                continue
+            reader = self._reader_of(room)
+            filters: list[Filter] = [{"kinds": sorted(_SAID), "#h": [room.id]}]
+            if self._subscribe(relay, f"room {room.id}", filters, since, reader):
+                self._read[place] = reader
+                log.info("room.read", relay=relay, room=room.id)
+
+    def _reader_of(self, room: Room) -> PublicKey | None:
+        """The key whose connection reads a room: a private one is given to its members only."""
+        is_usual = self._identity in room.ours or not self._pool.takes_one_key(room.relay)
+        return None if is_usual else room.ours[0]
+
+    def _subscribe(
+        self, relay: str, name: str, filters: list[Filter], since: int | None, key: PublicKey | None
+    ) -> bool:
+        try:
+            self._pool.subscribe_at(relay, name, filters, since, key)
+        except ValueError as fault:  # more than the relay takes
+            log.warning("room.not_read", relay=relay, subscription=name, why=str(fault))
+            return False
+        return True
+
+
+_MEMBERSHIP: Final = "rooms"
+_SAID: Final = frozenset({*KINDS, REACTION, DELETION})
+"""The kinds of what people do in rooms."""
+
+
+def _members_of(event: Event) -> dict[PublicKey, str]:
+    """The members that a 39002 names, with their roles: the fourth element of a tag, or what NIP-29 has as third."""
+    tags = [tag for tag in tags_named(event, "p") if is_hex64(tag[1])][:MOST_MEMBERS]
+    return {PublicKey(tag[1]): element(tag, 3) or element(tag, 2) for tag in tags}

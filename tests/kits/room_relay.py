@@ -1,0 +1,431 @@
+"""A relay of rooms (NIP-29) with the rules of Buzz's, each of which can be switched off.
+
+The rules are those of the relay of github.com/block/buzz in September 2026, and the texts of the answers are quoted
+from its sources. With `Rules.plain()` it is a relay of NIP-29 alone: many keys to a connection, every kind, live events
+to every subscription that matches. Left out: files, edits, git, direct messages.
+"""
+
+import asyncio
+import json
+import time
+import uuid
+from collections import defaultdict, deque
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
+
+from websockets.asyncio.server import Server, ServerConnection, serve
+from websockets.exceptions import ConnectionClosed
+from websockets.http11 import Request, Response
+
+from tenex.core.errors import InvalidEvent
+from tenex.nostr.events import is_genuine, parse_event, sign, to_wire, unsigned_event
+from tenex.nostr.filters import Matcher
+from tenex.nostr.keys import SecretKey
+
+Raw = dict[str, Any]
+
+OF_THE_WORKSPACE: Final = frozenset({0, 1, 3, 10002, 10100, 30023, 30315, 44200})
+"""Kinds that belong to no room."""
+IN_A_ROOM: Final = frozenset({9, 40002, 40003, 40008, 45001, 45003, 9000, 9001, 9002, 9005, 9022})
+"""`invalid: channel-scoped events must include an h tag`."""
+KINDS: Final = OF_THE_WORKSPACE | IN_A_ROOM | {5, 7, 1059, 9007, 9021}
+"""All others are refused: `restricted: unknown event kind`."""
+GATED: Final = frozenset({1059, 24200, 30622, 44100, 44101, 44200})
+"""Kinds that are given only to a filter whose `#p` is exactly the key of the connection."""
+AUTH_WITHIN: Final = 5.0
+AUTH_MAY_DIFFER: Final = 60
+DATES_MAY_DIFFER: Final = 900
+FRAMES: Final = (50, 5.0)
+"""REQs and EVENTs of a key, and in how many seconds."""
+EVENTS: Final = (60, 60.0)
+LARGEST: Final = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What the relay demands."""
+
+    one_key: bool = True
+    """One AUTH to a connection, and only events of that key."""
+    auth_first: bool = True
+    """AUTH within five seconds, and nothing before."""
+    live_by_room: bool = True
+    """New events of a room go only to subscriptions whose filters all name it, and no other."""
+    gated: bool = True
+    listed_kinds: bool = True
+    dates: bool = True
+    quotas: bool = True
+    threads: bool = True
+    """Marks of replies are checked, and 39000 has the type of a room in `t`."""
+    max_subscriptions: int = 1024
+    keys: frozenset[str] | None = None
+    """The members of the workspace; None: everybody. The others are refused at AUTH."""
+
+    @classmethod
+    def plain(cls, **more: Any) -> Self:
+        """The rules of NIP-29 alone."""
+        off = dict.fromkeys(
+            ("one_key", "auth_first", "live_by_room", "gated", "listed_kinds", "dates", "quotas", "threads"), False
+        )
+        return cls(**{**off, **more})
+
+
+@dataclass(slots=True, kw_only=True)
+class Room:
+    """A room and its members, with their roles."""
+
+    id: str
+    name: str
+    private: bool = False
+    members: dict[str, str] = field(default_factory=dict)
+
+
+class RefusedEvent(Exception):
+    """Holds what the relay answers."""
+
+
+class RoomRelay:
+    """The relay. `published` lists the events that were sent to it, each copy; `answers` the OK of each."""
+
+    def __init__(self, rules: Rules, now: Callable[[], float]) -> None:
+        self.rules = rules
+        self.now = now
+        self.key = SecretKey.generate()
+        self.port = 0
+        self.rooms: dict[str, Room] = {}
+        self.stored: list[tuple[Raw, str]] = []
+        """The events, each with its room; "" for those of the workspace."""
+        self.published: list[Raw] = []
+        self.answers: list[tuple[Raw, bool, str]] = []
+        self.notices: list[str] = []
+        self.frames: list[tuple[float, str, str]] = []
+        """When a frame came, by which key, and its first word."""
+        self.clients: set[_Client] = set()
+        self.usage: defaultdict[tuple[str, str], deque[float]] = defaultdict(deque)
+        self._server: Server | None = None
+
+    @property
+    def url(self) -> str:
+        return f"ws://127.0.0.1:{self.port}"
+
+    # ---- what a test does to it ----
+
+    def make(self, name: str, *members: str, private: bool = False) -> str:
+        """Make a room with these members; returns its id."""
+        room = Room(id=str(uuid.uuid4()), name=name, private=private)
+        self.rooms[room.id] = room
+        for member in members:
+            room.members[member] = "member"
+        self._announce(room)
+        for member in members:
+            self._by_relay(44100, [["p", member], ["h", room.id]])
+        return room.id
+
+    def add(self, room_id: str, member: str, role: str = "member") -> None:
+        room = self.rooms[room_id]
+        room.members[member] = role
+        self._announce(room)
+        self._by_relay(44100, [["p", member], ["h", room_id]])
+
+    def remove(self, room_id: str, member: str) -> None:
+        room = self.rooms[room_id]
+        room.members.pop(member, None)
+        self._announce(room)
+        self._by_relay(44101, [["p", member], ["h", room_id]])
+
+    def accepted(self, kind: int, **tags: str) -> list[Raw]:
+        """The stored events of a kind, each once, that have these tags."""
+        kept = (event for event, _ in self.stored if event["kind"] == kind)
+        return [event for event in kept if all(value in _values(event, name) for name, value in tags.items())]
+
+    async def stop(self) -> None:
+        """Hang up and take no connection."""
+        if self._server is None:
+            return
+        for client in list(self.clients):
+            client.socket.transport.abort()
+        self._server.close()
+        await self._server.wait_closed()
+        self._server = None
+
+    async def start(self) -> None:
+        """Listen; after a stop on the same port."""
+        self._server = await serve(
+            self._talk,
+            "127.0.0.1",
+            self.port,
+            process_request=self._document,
+            ping_interval=None,
+            close_timeout=0.2,
+            max_size=1 << 21,
+        )
+        self.port = next(iter(self._server.sockets)).getsockname()[1]
+
+    # ---- what it does ----
+
+    def _by_relay(self, kind: int, tags: Sequence[Sequence[str]], room: str = "", content: str = "") -> None:
+        draft = unsigned_event(self.key.public, int(self.now()), kind, tags, content)
+        event = to_wire(sign(draft, self.key))
+        if 39000 <= kind < 40000:
+            self.stored = [(old, at) for old, at in self.stored if (old["kind"], at) != (kind, room)]
+        self._take(event, room)
+
+    def _announce(self, room: Room) -> None:
+        head = [["d", room.id], *([["t", "stream"]] if self.rules.threads else [])]
+        is_private = ["private" if room.private else "public"]
+        self._by_relay(39000, [*head, ["name", room.name], is_private, ["closed"]], room.id)
+        members = [["p", key, "", role] for key, role in room.members.items()]
+        self._by_relay(39002, [*head, *members], room.id)
+
+    def _take(self, event: Raw, room: str) -> None:
+        if not 20000 <= event["kind"] < 30000:
+            self.stored.append((event, room))
+        for client in list(self.clients):
+            client.offer(event, room)
+
+    def may_read(self, key: str, event: Raw, room_id: str) -> bool:
+        room = self.rooms.get(room_id)
+        if room is not None and room.private and key not in room.members:
+            return False
+        return not self.rules.gated or event["kind"] not in GATED or key in _values(event, "p")
+
+    def place_of(self, event: Raw, key: str) -> str:
+        """The room of an event, "" for one of the workspace.
+
+        Raises:
+            RefusedEvent: the relay does not take it.
+        """
+        kind = event["kind"]
+        try:
+            genuine = is_genuine(parse_event(event))
+        except InvalidEvent:
+            genuine = False
+        if not genuine:
+            raise RefusedEvent("invalid: bad id or signature")
+        is_stored = not 20000 <= kind < 30000
+        if is_stored and self.rules.dates and abs(event["created_at"] - self.now()) > DATES_MAY_DIFFER:
+            raise RefusedEvent("invalid: event timestamp too far from server time")
+        size = len(event["content"].encode())
+        if size > LARGEST:
+            raise RefusedEvent(f"invalid: content exceeds maximum size of {LARGEST} bytes (got {size})")
+        if is_stored and self.rules.listed_kinds and kind not in KINDS:
+            raise RefusedEvent("restricted: unknown event kind")
+        targets = _values(event, "e")
+        target = next(((old, at) for old, at in self.stored if targets and old["id"] == targets[-1]), None)
+        if kind == 7 and target is None:
+            raise RefusedEvent("invalid: reaction target event not found")
+        room_id = next(iter(_values(event, "h")), "")
+        if kind in (5, 7):
+            room_id = target[1] if target is not None else ""
+        if kind in OF_THE_WORKSPACE or kind == 1059:
+            return ""
+        if kind in IN_A_ROOM and not room_id:
+            raise RefusedEvent("invalid: channel-scoped events must include an h tag")
+        if room_id and not self.is_open_to(key, room_id):
+            raise RefusedEvent("restricted: not a channel member")
+        if kind in IN_A_ROOM and self.rules.threads:
+            self._check_thread(event, room_id)
+        return room_id
+
+    def is_open_to(self, key: str, room_id: str) -> bool:
+        room = self.rooms.get(room_id)
+        return room is not None and (not room.private or key in room.members)
+
+    def _check_thread(self, event: Raw, room_id: str) -> None:
+        marks = {tag[3]: tag[1] for tag in event["tags"] if tag[0] == "e" and len(tag) > 3}
+        if "reply" not in marks:  # a root alone leaves it at the top of the room
+            return
+        parent = next(((old, at) for old, at in self.stored if old["id"] == marks["reply"]), None)
+        if parent is None:
+            raise RefusedEvent("invalid: reply parent not found")
+        if parent[1] != room_id:
+            raise RefusedEvent("invalid: parent event belongs to a different channel")
+        above = {tag[3]: tag[1] for tag in parent[0]["tags"] if tag[0] == "e" and len(tag) > 3}
+        root = above.get("root") or above.get("reply") or parent[0]["id"]
+        if "reply" not in above:
+            root = parent[0]["id"]
+        if marks.get("root", marks["reply"]) != root:
+            raise RefusedEvent("invalid: root tag does not match thread ancestry")
+
+    def wait_for(self, key: str, what: str, limit: tuple[int, float]) -> int:
+        """Count a use of a quota; the seconds to wait where it is over, else 0."""
+        if not self.rules.quotas:
+            return 0
+        most, window = limit
+        recent = self.usage[key, what]
+        now = time.monotonic()
+        while recent and recent[0] < now - window:
+            recent.popleft()
+        recent.append(now)
+        return int(recent[0] + window - now) + 1 if len(recent) > most else 0
+
+    def publish(self, client: "_Client", event: Raw) -> None:
+        """Take an event, or say why not."""
+        self.published.append(event)
+        if self.rules.auth_first and not client.keys:
+            return self._answer(client, event, "auth-required: not authenticated")
+        key = client.key or event["pubkey"]
+        wait = self.wait_for(key, "frames", FRAMES) or self.wait_for(key, "events", EVENTS)
+        if wait:
+            self.notices.append(f"rate-limited: quota exceeded; retry in {wait}s")
+            return client.send("NOTICE", self.notices[-1])
+        if self.rules.one_key and event["pubkey"] != client.key and event["kind"] != 1059:
+            return self._answer(client, event, "invalid: event pubkey does not match authenticated identity")
+        try:
+            room_id = self.place_of(event, event["pubkey"])
+        except RefusedEvent as refusal:
+            return self._answer(client, event, str(refusal))
+        if any(old["id"] == event["id"] for old, _ in self.stored):
+            client.send("OK", event["id"], True, "duplicate:")
+            return None
+        self.answers.append((event, True, ""))
+        client.send("OK", event["id"], True, "")
+        self._take(event, room_id)
+        return None
+
+    def _answer(self, client: "_Client", event: Raw, why: str) -> None:
+        self.answers.append((event, False, why))
+        client.send("OK", event["id"], False, why)
+
+    def _document(self, connection: ServerConnection, request: Request) -> Response | None:
+        if "nostr+json" not in request.headers.get("Accept", ""):
+            return None
+        limits = {"max_message_length": 524288, "max_subscriptions": self.rules.max_subscriptions, "max_limit": 10000}
+        document = {"supported_nips": [1, 11, 29, 42], "self": self.key.public, "limitation": limits}
+        return connection.respond(200, json.dumps(document))
+
+    async def _talk(self, socket: ServerConnection) -> None:
+        client = _Client(self, socket)
+        self.clients.add(client)
+        client.send("AUTH", client.challenge)
+        sending = asyncio.create_task(client.write())
+        loop = asyncio.get_running_loop()
+        late = loop.call_later(AUTH_WITHIN, client.hang_up_unless_authenticated)
+        try:
+            async for text in socket:
+                client.receive(json.loads(text))
+        except ConnectionClosed:
+            pass
+        finally:
+            late.cancel()
+            sending.cancel()
+            self.clients.discard(client)
+
+
+class _Client:
+    """One connection."""
+
+    def __init__(self, relay: RoomRelay, socket: ServerConnection) -> None:
+        self.relay = relay
+        self.socket = socket
+        self.challenge = uuid.uuid4().hex
+        self.keys: list[str] = []
+        self.subscriptions: dict[str, tuple[list[Raw], str | None]] = {}
+        self._out: asyncio.Queue[str] = asyncio.Queue()
+
+    @property
+    def key(self) -> str:
+        return self.keys[0] if self.keys else ""
+
+    def send(self, *frame: Any) -> None:
+        self._out.put_nowait(json.dumps(frame))
+
+    async def write(self) -> None:
+        with suppress(ConnectionClosed):
+            while True:
+                await self.socket.send(await self._out.get())
+
+    def hang_up_unless_authenticated(self) -> None:
+        if self.relay.rules.auth_first and not self.keys:
+            self.socket.transport.abort()
+
+    def receive(self, frame: list[Any]) -> None:
+        self.relay.frames.append((time.monotonic(), self.key, frame[0]))
+        match frame:
+            case ["AUTH", event]:
+                self._authenticate(event)
+            case ["EVENT", event]:
+                self.relay.publish(self, event)
+            case ["REQ", name, *filters]:
+                self._subscribe(name, filters)
+            case ["CLOSE", name]:
+                self.subscriptions.pop(name, None)
+
+    def _authenticate(self, event: Raw) -> None:
+        rules = self.relay.rules
+        place = next(iter(_values(event, "relay")), "").rstrip("/")
+        is_right = self.challenge in _values(event, "challenge") and is_genuine(parse_event(event))
+        is_in_time = abs(event["created_at"] - self.relay.now()) <= AUTH_MAY_DIFFER
+        why = ""
+        if self.keys and rules.one_key:
+            why = "auth-required: already authenticated"
+        elif not is_right or not is_in_time or place != self.relay.url:
+            why = "auth-required: verification failed"
+        elif rules.keys is not None and event["pubkey"] not in rules.keys:
+            why = "restricted: not a relay member"
+        if not why:
+            self.keys.append(event["pubkey"])
+        self.send("OK", event["id"], not why, why)
+
+    def _subscribe(self, name: str, filters: list[Raw]) -> None:
+        relay = self.relay
+        rules = relay.rules
+        if rules.auth_first and not self.keys:
+            return self.send("CLOSED", name, "auth-required: not authenticated")
+        wait = relay.wait_for(self.key, "frames", FRAMES) if self.key else 0
+        if wait:
+            return self.send("CLOSED", name, f"rate-limited: quota exceeded; retry in {wait}s")
+        if name not in self.subscriptions and len(self.subscriptions) >= rules.max_subscriptions:
+            return self.send("CLOSED", name, "error: too many subscriptions")
+        room_id = _one_room(filters)
+        if room_id is not None and not relay.is_open_to(self.key, room_id):
+            return self.send("CLOSED", name, "restricted: not a channel member")
+        gated = [wanted for wanted in filters if GATED.intersection(wanted.get("kinds", GATED)) and "ids" not in wanted]
+        if rules.gated and room_id is None and any(wanted.get("#p") != [self.key] for wanted in gated):
+            return self.send("CLOSED", name, "restricted: p-gated events require #p matching your pubkey")
+        self.subscriptions[name] = (filters, room_id)
+        for wanted in filters:
+            kept = [event for event, at in relay.stored if self._matches(wanted, event, at)]
+            kept.sort(key=lambda event: -event["created_at"])
+            for event in kept[: wanted.get("limit", 2000)]:
+                self.send("EVENT", name, event)
+        self.send("EOSE", name)
+        return None
+
+    def offer(self, event: Raw, room_id: str) -> None:
+        """Send a new event to the subscriptions that are given it."""
+        for name, (filters, only) in list(self.subscriptions.items()):
+            is_given = not self.relay.rules.live_by_room or only == (room_id or None)
+            bare = [{name: value for name, value in wanted.items() if name != "limit"} for wanted in filters]
+            if is_given and any(self._matches(wanted, event, room_id) for wanted in bare):
+                self.send("EVENT", name, event)
+
+    def _matches(self, wanted: Raw, event: Raw, room_id: str) -> bool:
+        rooms = wanted.get("#h")
+        bare = {name: value for name, value in wanted.items() if name not in ("#h", "limit")}
+        in_room = rooms is None or room_id in rooms or bool(set(rooms) & set(_values(event, "h")))
+        return in_room and Matcher(bare).matches(event) and self.relay.may_read(self.key, event, room_id)
+
+
+def _values(event: Raw, name: str) -> list[str]:
+    return [tag[1] for tag in event["tags"] if len(tag) > 1 and tag[0] == name]
+
+
+def _one_room(filters: Iterable[Raw]) -> str | None:
+    """The one room that all filters name; None where one names none, or another."""
+    named = [wanted.get("#h", []) for wanted in filters]
+    rooms = {room for rooms in named for room in rooms}
+    return rooms.pop() if len(rooms) == 1 and all(named) else None
+
+
+@asynccontextmanager
+async def room_relay(rules: Rules | None = None, now: Callable[[], float] = time.time) -> AsyncIterator[RoomRelay]:
+    """A relay of rooms for as long as the block lasts."""
+    relay = RoomRelay(rules or Rules(), now)
+    await relay.start()
+    try:
+        yield relay
+    finally:
+        await relay.stop()
