@@ -16,6 +16,7 @@ from tenex.features.model_choices.feature import MODEL_CHOICES
 from tenex.features.published_agents.feature import PUBLISHED_AGENTS
 from tenex.features.quotations.feature import QUOTATIONS
 from tenex.features.received_files.feature import RECEIVED_FILES
+from tenex.features.rooms.feature import ROOMS
 from tenex.features.signers.feature import SIGNERS
 from tenex.features.traces.feature import TRACES
 from tenex.features.web_access.feature import WEB_ACCESS
@@ -29,6 +30,7 @@ FEATURES: Final[Sequence[Feature]] = (
     LESSONS,
     APPROVALS,
     PUBLISHED_AGENTS,
+    ROOMS,
     MCP_SERVE,
     METRICS,
     TRACES,

@@ -104,7 +104,9 @@ class ProfileAnnouncer:
         await asyncio.gather(*map(self._publish_event, events))  # each may wait for a signer of its own
 
     async def _publish_event(self, event: UnsignedEvent) -> None:
-        await asyncio.gather(*(self._publish_to(event, relay) for relay in self._relays))
+        accepted = await asyncio.gather(*(self._publish_to(event, relay) for relay in self._relays))
+        if not any(accepted):  # what no relay takes is not published
+            return
         recorded = self._book.profile(event.pubkey, event.kind)
         if recorded is not None and recorded.created_at > event.created_at:
             return  # this one waited for a relay that was away, and there is a newer
@@ -114,7 +116,8 @@ class ProfileAnnouncer:
         except (AppendFailed, StoreError) as error:
             log.warning("profile.not_recorded", reason=str(error))
 
-    async def _publish_to(self, event: UnsignedEvent, relay: str) -> None:
+    async def _publish_to(self, event: UnsignedEvent, relay: str) -> bool:
         outcome = await self._publisher.publish(event, relay)
         if not outcome.accepted:
             log.warning("profile.refused", relay=relay, kind=event.kind, reason=outcome.detail)
+        return outcome.accepted

@@ -380,6 +380,7 @@ class Application:
             lambda: room_rules(self.current.now.settings),
             lambda: self.clock.now() / 1000,
             first.project.public,
+            lambda author: self.inbox.knows(author),  # noqa: PLW0108 - it is made later
         )
         self.sealer = NostrSealer(urls, project=first.project_event, keys=self.keys)
         publisher = Publisher(self.pool, self.keys, PROFILE_KINDS, sign)

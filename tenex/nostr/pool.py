@@ -260,6 +260,7 @@ class RelayPool:
         others: Sequence[str] = (),
         invalid: list[str] | None = None,
         only: str | None = None,
+        key: PublicKey | None = None,
     ) -> list[Event]:
         """Fetch stored events from all connected relays: genuine ones, each once, newest first.
 
@@ -273,6 +274,7 @@ class RelayPool:
             others: further relays to ask; with `others_must_be_public` only at public addresses.
             invalid: receives a sentence for each event that was dropped because it is forged or malformed.
             only: the one of the relays that is asked, once it is connected.
+            key: our key that asks there, if that relay takes one key to a connection.
         """
         events: dict[str, Event] = {}
         read: set[str] = set()
@@ -284,7 +286,7 @@ class RelayPool:
 
         async def ask_connected() -> None:
             if only is not None:
-                await ask(self._relays[only])
+                await ask(self._connection_for(only, key))
                 return
             if not self._relays:
                 return
@@ -451,6 +453,11 @@ class RelayPool:
             self._start(connection)
         return connection
 
+    def _has_own(self, key: PublicKey) -> bool:
+        """Whether a key is ours and not that of the usual connections."""
+        own_key = self._key_of(key)
+        return own_key is not None and own_key != self._identity
+
     def _all(self) -> tuple[RelayConnection, ...]:
         return (*self._relays.values(), *self._publish_only.values(), *self._of_keys.values())
 
@@ -486,6 +493,7 @@ class RelayPool:
             sign=self._sign,
             traits=traits,
             informed=partial(self._inform, url) if is_main else lambda: None,
+            has_own=self._has_own if is_main else lambda _: False,
         )
 
     @property

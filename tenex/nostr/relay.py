@@ -17,6 +17,7 @@ from typing import Any, Final
 from websockets.exceptions import WebSocketException
 
 from tenex.core.errors import RelayUnavailable
+from tenex.core.ids import PublicKey
 from tenex.core.ports import PublishOutcome
 from tenex.log import get_logger
 
@@ -29,7 +30,7 @@ from .keys import Key
 from .pagination import most_events
 from .relay_info import RelayLimits, read_limits
 from .relay_subscriptions import RelaySubscriptions
-from .relay_traits import RelayTraits
+from .relay_traits import OF_ANOTHER_KEY, RelayTraits
 from .retry import ReasonAction, RetryPolicy, is_worth_logging, printable, read_answer
 from .timeouts import Reconnecting, RelayTimeouts
 from .urls import normalise_url
@@ -93,6 +94,7 @@ class RelayConnection:
         sign: Sign = sign_here,
         traits: RelayTraits | None = None,
         informed: Callable[[], None] = lambda: None,
+        has_own: Callable[[PublicKey], bool] = lambda _: False,
     ) -> None:
         """Prepare; nothing is opened before `run`.
 
@@ -111,6 +113,7 @@ class RelayConnection:
             sign: signs with those keys.
             traits: what is known of the relay; its connections share it.
             informed: called after each connection, once the relay's document is read or found missing.
+            has_own: whether a key has a connection of its own, where the relay takes one key to each.
 
         Raises:
             ValueError: the URL is not a relay URL.
@@ -125,6 +128,7 @@ class RelayConnection:
         self._sign = sign
         self.traits = traits or RelayTraits()
         self._on_informed = informed
+        self._has_own = has_own
         self.informed = asyncio.Event()
         """Set once the relay's document has been read, or it is known that there is none."""
         self._timeouts = timeouts or RelayTimeouts()
@@ -358,6 +362,8 @@ class RelayConnection:
             while True:
                 connection = await self._up()
                 await self._may_publish.wait()
+                if self.traits.takes_one_key and self._has_own(event.pubkey):  # seen while it waited
+                    return _refused(OF_ANOTHER_KEY)
                 if size > self._limits.max_message_length:
                     return _refused(f"invalid: the relay takes {self._limits.max_message_length} bytes per message")
                 try:

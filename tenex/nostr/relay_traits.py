@@ -8,6 +8,9 @@ from typing import Final
 _ONE_KEY: Final = re.compile(r"already authenticated|does not match authenticated identity", re.IGNORECASE)
 """Answers to the AUTH of a second key, and to an event of another key than the connection's."""
 
+OF_ANOTHER_KEY: Final = "invalid: event pubkey does not match authenticated identity"
+"""What Buzz's relay answers to an event of another key than the connection's."""
+
 _UNKNOWN_KIND: Final = re.compile(r"(?:restricted|blocked|unsupported|invalid): unknown event kind\b", re.IGNORECASE)
 
 

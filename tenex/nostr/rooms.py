@@ -44,9 +44,13 @@ ROOM_KINDS: Final = frozenset({METADATA, MEMBERS, JOINED, LEFT})
 
 PATIENCE: Final = 5.0
 """Seconds for what a relay says of a room; a message waits no longer for it."""
+LOOKING: Final = 20.0
+"""Seconds for the list of our rooms, which nothing waits for: at a start many requests are sent before it."""
+SOON: Final = 5.0
+"""Seconds after which a relay that has not answered is looked at again."""
 AGAIN: Final = 60.0
 """Seconds after which a relay is looked at again."""
-MEMBERS_AGAIN: Final = 10.0
+MEMBERS_AGAIN: Final = 2.0
 """Seconds after which the members of a room are asked for again for an author who is none of them."""
 MOST_HELD: Final = 100
 """Messages that wait for what a relay says of a room; others are then read as outside of rooms."""
@@ -92,6 +96,8 @@ class Room:
     """Their roles."""
     ours: tuple[PublicKey, ...] = ()
     """Our keys that are members."""
+    reader: PublicKey | None = None
+    """The key whose connection is shown the room; None for the usual one."""
 
 
 Place = tuple[str, str]
@@ -108,6 +114,7 @@ class Rooms:
         rules: Callable[[], RoomRules],
         now: Callable[[], float] = time.time,
         identity: PublicKey | None = None,
+        is_named: Callable[[PublicKey], bool] = lambda _: False,
     ) -> None:
         """Prepare.
 
@@ -117,9 +124,11 @@ class Rooms:
             rules: what the operator has set.
             now: the wall clock, in seconds.
             identity: the key of the pool's usual connections.
+            is_named: whether somebody may write wherever they are.
         """
         self._pool = pool
         self._identity = identity
+        self._is_named = is_named
         self._own_keys = own_keys
         self._rules = rules
         self._now = now
@@ -199,40 +208,37 @@ class Rooms:
         return True
 
     def when_known(self, event: Event, relay: str, deliver: Callable[[], None]) -> None:
-        """Call `deliver` once the room of an event is known, at once if it is or if there is none."""
-        group = group_of(event)
-        place = (relay, group)
-        if not group or self._group is None or not self._is_unknown(place, event.pubkey):
-            waiting = self._held.get(place)
-            if waiting is None:
-                deliver()
-            else:  # in order
-                waiting.append(deliver)
+        """Call `deliver` once the room of an event is known, and whether its author is a member of it."""
+        place = (relay, group_of(event))
+        if self._group is None or not place[1] or not self._is_to_ask(place, event.pubkey):
+            deliver()
             return
         waiting = self._held.setdefault(place, [])
         waiting.append(deliver)
         if len(waiting) == 1:
-            self._group.create_task(self._look_up(place), name=f"room {group[:36]}")
+            self._group.create_task(self._look_up(place), name=f"room {place[1][:36]}")
         elif len(waiting) > MOST_HELD:
             self._release(place)
 
-    def _is_unknown(self, place: Place, author: PublicKey) -> bool:
+    def _is_to_ask(self, place: Place, author: PublicKey) -> bool:
         """Whether the relay is to be asked before a message of this author in this room is read."""
         if place[0] not in self._pool.urls:
             return False
-        asked_at = self._asked_at.get(place)
-        if asked_at is None:
+        if place not in self._asked_at:
             return True
-        is_new_author = place in self._read and author not in self._rooms[place].members
-        return is_new_author and self._rules().members_may_write and self._now() - asked_at > MEMBERS_AGAIN
+        is_new = place in self._read and author not in self._rooms[place].members
+        return is_new and self._rules().members_may_write and not self._is_named(author)
 
     async def _look_up(self, place: Place) -> None:
         relay, room_id = place
+        if place in self._asked_at:
+            await asyncio.sleep(max(0.0, self._asked_at[place] + MEMBERS_AGAIN - self._now()))
         try:
             async with asyncio.timeout(PATIENCE):
                 await self._pool.informed(relay)
                 if self._pool.rooms_key(relay):
-                    await self._describe(relay, [room_id])
+                    room = self._rooms.get(place)
+                    await self._describe(relay, [room_id], PATIENCE, room.reader if room is not None else None)
         except TimeoutError:
             log.info("room.unknown", relay=relay, room=room_id)
         self._asked_at[place] = self._now()
@@ -269,21 +275,40 @@ class Rooms:
     async def _look_at(self, relay: str) -> None:
         if not self._pool.rooms_key(relay):
             return
-        own_keys = sorted(self._own_keys())
-        unread: list[str] = []
-        events = await self._pool.fetch([{"kinds": [MEMBERS], "#p": own_keys}], PATIENCE, unread, only=relay)
-        if relay in unread:
-            return
         looked_at = self._now()
+        rooms = await self._joined(relay, None)
+        if rooms is None:
+            asyncio.get_running_loop().call_later(SOON, self.on_relay, relay)
+            return
         self._subscribe_to_membership(relay)  # after the first answer: now it is known whether a connection has one key
-        newest = self._newest(events, relay)
-        await self._describe(relay, sorted(newest)[:MOST_ROOMS])
+        seen_by: dict[str, PublicKey | None] = dict.fromkeys(rooms)
+        is_by_key = self._pool.takes_one_key(relay)
+        others = [key for key in sorted(self._own_keys()) if key != self._identity] if is_by_key else []
+        is_whole = True
+        for key, own in zip(others, await asyncio.gather(*(self._joined(relay, key) for key in others)), strict=True):
+            is_whole = is_whole and own is not None
+            seen_by = {**dict.fromkeys(own or (), key), **seen_by}
+
+        for reader in dict.fromkeys(seen_by.values()):
+            room_ids = sorted(room_id for room_id, by in seen_by.items() if by == reader)
+            await self._describe(relay, room_ids[:MOST_ROOMS], LOOKING, reader)
         for place, room in list(self._rooms.items()):
-            if place[0] == relay and room.ours and place[1] not in newest:
+            if place[0] == relay and room.ours and place[1] not in seen_by and is_whole:
                 log.info("room.left", relay=relay, room=room.id)
                 self._rooms[place] = Room(relay=relay, id=room.id, name=room.name, has_threads=room.has_threads)
         self._follow(relay)
         self._looked_at[relay] = looked_at
+
+    async def _joined(self, relay: str, key: PublicKey | None) -> list[str] | None:
+        """The rooms of a relay that our keys are in; a private one is shown to its members only, so each key asks.
+
+        None where it did not answer.
+        """
+        members = [key] if key is not None else sorted(self._own_keys())
+        wanted = [{"kinds": [MEMBERS], "#p": members}]
+        unread: list[str] = []
+        events = await self._pool.fetch(wanted, LOOKING, unread, only=relay, key=key)
+        return None if unread and relay in unread else list(self._newest(events, relay))
 
     def _subscribe_to_membership(self, relay: str) -> None:
         """Have a relay report which of our keys join and leave: each to the connection that has the key."""
@@ -301,13 +326,13 @@ class Rooms:
         else:
             self._subscribe(relay, _MEMBERSHIP, wanted, None, None)
 
-    async def _describe(self, relay: str, room_ids: list[str]) -> None:
-        """Ask a relay for the members and the sort of rooms."""
+    async def _describe(self, relay: str, room_ids: list[str], patience: float, key: PublicKey | None) -> None:
+        """Ask a relay for the members and the sort of rooms, with the connection of a key."""
         if not room_ids:
             return
         filters: list[Filter] = [{"kinds": [METADATA, MEMBERS], "#d": room_ids}]
         unread: list[str] = []
-        events = await self._pool.fetch(filters, PATIENCE, unread, only=relay)
+        events = await self._pool.fetch(filters, patience, unread, only=relay, key=key)
         if relay in unread:
             return
         own_keys = self._own_keys()
@@ -324,7 +349,8 @@ class Rooms:
                 is_private=metadata is not None and any(tag[:1] == ("private",) for tag in metadata.tags),
                 has_threads=metadata is not None and bool(first_value(metadata, "t")),
                 members=members,
-                ours=tuple(sorted(key for key in members if key in own_keys)),
+                ours=tuple(sorted(member for member in members if member in own_keys)),
+                reader=key,
             )
 
     def _newest(self, events: Collection[Event], relay: str) -> dict[str, Event]:
@@ -347,23 +373,17 @@ class Rooms:
         wanted = {place: room for place, room in self._rooms.items() if place[0] == relay and room.ours}
         wanted = {place: room for place, room in wanted.items() if self._is_chosen(room)}
         for place, reader in list(self._read.items()):
-            if place[0] == relay and (place not in wanted or reader != self._reader_of(wanted[place])):
+            if place[0] == relay and (place not in wanted or reader != wanted[place].reader):
                 self._pool.unsubscribe_at(relay, f"room {place[1]}")
                 del self._read[place]
         since = int(self._looked_at[relay]) - BEFORE if relay in self._looked_at else self._since
         for place, room in wanted.items():
             if place in self._read:
                 continue
-            reader = self._reader_of(room)
             filters: list[Filter] = [{"kinds": sorted(_SAID), "#h": [room.id]}]
-            if self._subscribe(relay, f"room {room.id}", filters, since, reader):
-                self._read[place] = reader
+            if self._subscribe(relay, f"room {room.id}", filters, since, room.reader):
+                self._read[place] = room.reader
                 log.info("room.read", relay=relay, room=room.id)
-
-    def _reader_of(self, room: Room) -> PublicKey | None:
-        """The key whose connection reads a room: a private one is given to its members only."""
-        is_usual = self._identity in room.ours or not self._pool.takes_one_key(room.relay)
-        return None if is_usual else room.ours[0]
 
     def _subscribe(
         self, relay: str, name: str, filters: list[Filter], since: int | None, key: PublicKey | None

@@ -28,6 +28,7 @@ from tenex.tools.project_runs import ProjectRuns
 from tenex.tools.project_setup import propose_setup
 from tenex.tools.sandbox import RunPolicy, probe_bubblewrap
 from tenex.tools.shell_runner import Programs, ShellRules
+from tenex.tools.toolchains import Toolchain, toolchain_of
 from tenex.tools.turn_views import TurnViews
 from tenex.tools.workspace import Workspace
 from tenex.tools.workspace_view import Way
@@ -243,6 +244,9 @@ def lacks(settings: Settings, where: ProjectPaths) -> Iterator[Lack]:
     for folder in program_folders(settings):
         if not folder.is_dir():
             yield Lack(f"there is no folder {folder}", "workspace.path", "correct it, or install what it is to hold")
+        elif not _brings_anything(toolchain_of(folder, project.root)):
+            fix = "name a folder of programs, or one of the toolchains that docs/operations.md lists"
+            yield Lack(f"there is no program in {folder}", "workspace.path", fix)
     setup = setup_steps(settings)
     how = _how_to_set_up(project, is_set=bool(setup))
     environment = list(_lacks_of_environment(project, how))
@@ -259,6 +263,12 @@ def lacks(settings: Settings, where: ProjectPaths) -> Iterator[Lack]:
     last = runs.last("setup", line_of(setup))
     if last is not None and last.status != 0:
         yield Lack(f"the last setup failed: {last}", str(runs.log_of("setup")), "read this log, then repeat it")
+
+
+def _brings_anything(toolchain: Toolchain) -> bool:
+    """Whether there is a program in a folder, or it is one of packages alone."""
+    programs = (file for folder in toolchain.programs if folder.is_dir() for file in folder.iterdir())
+    return any(file.is_file() and os.access(file, os.X_OK) for file in programs) or bool(toolchain.name)
 
 
 def _lacks_of_check(

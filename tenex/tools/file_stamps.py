@@ -61,19 +61,13 @@ class Stamps:
     """Digests of the files and links that have just been changed; None where those are too many or too large."""
 
     def changed_files(self, now: "Stamps") -> list[bytes] | None:
-        """The files whose content may have changed since; None where more than the content of files has changed."""
+        """The files and links whose content may have changed since; None where more than that has changed."""
         if self.recent is None or self.entries.keys() != now.entries.keys() or self.closed != now.closed:
             return None
-        changed = set()
-        for path, _ in self.entries.items() ^ now.entries.items():
-            mode = self.entries[path][0]
-            if now.entries[path][0] != mode or not stat.S_ISREG(mode):
-                return None
-            changed.add(path)
-
-        rewritten = [path for path in self.recent.keys() - changed if self._is_rewritten(path)]
-        if any(not stat.S_ISREG(self.entries[path][0]) for path in rewritten):
+        changed = {path for path, _ in self.entries.items() ^ now.entries.items()}
+        if any(self.entries[path][0] != now.entries[path][0] for path in changed):
             return None
+        rewritten = [path for path in self.recent.keys() - changed if self._is_rewritten(path)]
         return [*changed, *rewritten]
 
     def _is_rewritten(self, path: bytes) -> bool:

@@ -1,6 +1,7 @@
 """Files of the workspace for people: which may be sent, what they are, and what is read where none could be sent."""
 
 import mimetypes
+import re
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -31,6 +32,7 @@ LARGEST_FILE: Final = 20_000_000
 SEARCHED: Final = 1_000_000
 """Bytes of a text that are searched for secret keys."""
 
+_FENCES: Final = re.compile(r"`{3,}")
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
 _OCTETS: Final = "application/octet-stream"
 
@@ -164,7 +166,16 @@ def _words_instead(file: FileForPerson, caption: str, why: str) -> str:
     if text is None:
         return f"[{label} ({file.media_type}, {file.size}) could not be sent: {why}.{place}]"
     if len(file.data) <= EXCERPT:
-        return f"{label}:\n\n{text.strip()}"
+        return f"{label}:\n\n{_as_block(file, text.strip())}"
     begin = file.data[:EXCERPT].decode("utf-8", "ignore").rstrip()
     head = f"{label}, the first {size_in_words(EXCERPT)} of {file.size}:"
-    return f"{head}\n\n{begin}\n\n[The rest was not sent: {why}.{place}]"
+    return f"{head}\n\n{_as_block(file, begin)}\n\n[The rest was not sent: {why}.{place}]"
+
+
+def _as_block(file: FileForPerson, text: str) -> str:
+    """A text in a message, whose Markdown may be taken out: as a block of code, unless it is Markdown itself."""
+    if file.media_type == "text/markdown":
+        return text
+    longest = max((len(marks) for marks in _FENCES.findall(text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}\n{text}\n{fence}"

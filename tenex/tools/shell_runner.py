@@ -73,8 +73,13 @@ _FAIL_FAST: Final = {
 }
 """Where there is no network programs do not try again, which takes npm two minutes."""
 
-_PACKAGE_FOLDERS: Final = {"CARGO_HOME": "cargo", "GOMODCACHE": "go"}
-"""Of package managers that keep packages outside of the project, by the variable that names the folder."""
+_PACKAGE_FOLDERS: Final = {
+    "CARGO_HOME": ("cargo", "{folder}"),
+    "GOMODCACHE": ("go", "{folder}"),
+    "MAVEN_OPTS": ("maven", "-Dmaven.repo.local={folder}"),
+    "NUGET_PACKAGES": ("nuget", "{folder}"),
+}
+"""Of package managers that keep packages outside of the project, by the variable that names the folder, and how."""
 
 _NOT_FOUND: Final = 127
 """The exit status of a shell that does not find a program."""
@@ -202,7 +207,10 @@ class Programs:
         """
         quiet = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "NO_COLOR": "1"}
         names = {"USER": "agent", "LOGNAME": "agent", "SHELL": "/bin/sh"}
-        packages = {name: str(folder) for name, folder in self._packages(is_closed=is_closed).items()}
+        packages = {
+            name: _PACKAGE_FOLDERS[name][1].format(folder=folder)
+            for name, folder in self._packages(is_closed=is_closed).items()
+        }
         network = _FAIL_FAST if is_closed else self.rules.network_environment
         locks = {} if write_git else {"GIT_OPTIONAL_LOCKS": "0"}  # else `git status` tries to write
         return {
@@ -223,7 +231,7 @@ class Programs:
         top = self.rules.packages
         if top is None or self.rules.policy is not RunPolicy.SANDBOXED:
             return {}
-        folders = {name: top / folder for name, folder in _PACKAGE_FOLDERS.items() if (top / folder).is_dir()}
+        folders = {name: top / folder for name, (folder, _) in _PACKAGE_FOLDERS.items() if (top / folder).is_dir()}
         return {name: folder for name, folder in folders.items() if not is_closed or any(folder.iterdir())}
 
     async def run(
@@ -626,7 +634,7 @@ class Programs:
         inbox = {PLACE: received} if received is not None else {}
         opened = [*repository.mounts()] if repository is not None else []
         if network and self.rules.packages is not None:
-            for name in _PACKAGE_FOLDERS.values():
+            for name, _ in _PACKAGE_FOLDERS.values():
                 (self.rules.packages / name).mkdir(parents=True, exist_ok=True)
             opened += [("--bind", folder) for folder in self._packages(is_closed=False).values()]
         wrapped = sandbox.wrapped(

@@ -620,7 +620,7 @@ def check_invariants(scenario: Scenario) -> None:
     _check_phases(conversation.id, records)
     _check_reflections(records)
     assert conversation.totals.usage == _spent(records), "usage is the sum over the records"
-    working = [effect for effect in in_flight(scenario) if not isinstance(effect, Undo)]
+    working = [effect for effect in in_flight(scenario) if not isinstance(effect, Undo | Show)]
     if conversation.cycle.status in ("waiting", "ended", "new"):
         unexpected = [effect for effect in working if not isinstance(effect, Evaluate)]  # these decide if work begins
         assert not unexpected, f"{conversation.cycle.status}, but {unexpected} runs"

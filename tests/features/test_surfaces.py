@@ -4,7 +4,8 @@ import asyncio
 import json
 import re
 import socket
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from tenex.app import open_application
 from tenex.cli.init import prepare
 from tenex.cli.main import run
 from tenex.core.errors import ConfigurationError, TenexError
+from tenex.core.ids import Slug
+from tenex.core.phases import Phase
 from tenex.feature import Feature, checks_of, extensions_of, tools_of
 from tenex.main import FEATURES
 from tenex.nostr.keys import RemoteKey, SecretKey
@@ -23,6 +26,7 @@ from tenex.operations.doctor.runner import CHECKS, FIRST, Report
 from tenex.service.client import ask
 from tenex.settings import load
 from tenex.settings.sections import FEATURES_OF, Settings
+from tenex.tools.standard import TOOL_NAMES
 from tenex.web import rendering
 from tenex.web.site import PagePart
 from tests.kits.commands import Tenex
@@ -31,7 +35,7 @@ from tests.kits.pages import MENU
 from tests.web.kit import served
 
 BY_NAME = {feature.name: feature for feature in FEATURES}
-ORDERS = {"approvals": ["approvals", "approve"], "lessons": ["edit_lesson", "remove_lesson"]}
+ORDERS = {"approvals": ["approvals", "approve"], "lessons": ["edit_lesson", "remove_lesson"], "rooms": ["rooms"]}
 """The requests of the control socket that features answer."""
 
 
@@ -119,6 +123,44 @@ async def test_the_pages_and_their_doctor_show_it(data: Path, monkeypatch: pytes
     assert "the example was examined" in [finding.message for finding in (await examine()).findings]
 
 
+async def test_agents_have_its_tool_where_they_name_it(data: Path) -> None:
+    executor = Slug("executor")
+
+    async def names(overrides: Mapping[str, Any], features: Sequence[Feature]) -> tuple[set[str], list[str]]:
+        settings = load(None, data, env={}, overrides=overrides, features=tools_of(features))
+        async with open_application(settings, extensions=extensions_of(features)) as app:
+            now = app.current.now
+            specs = now.tools.specs(Phase.EXECUTE, executor)
+            return {spec.name for spec in specs}, list(now.own_tools.left_out())
+
+    added = {"tools": {"add": ["example"]}}
+    offered, faults = await names(added, [EXAMPLE])
+    assert ("example" in offered, faults) == (True, [])
+    offered, faults = await names({}, [EXAMPLE])
+    assert ("example" in offered, faults) == (False, [])
+    offered, faults = await names({**added, "project": {"name": "nameless"}}, [EXAMPLE])
+    assert ("example" in offered, faults) == (False, ["example: it needs a name of the project"])
+    offered, (fault,) = await names(added, [])
+    assert "example" not in offered
+    assert fault.startswith("tools.add: there is no tool 'example'")
+
+
+def test_the_configuration_check_knows_its_tool(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = data / "tenex.toml"
+    before = file.read_text()
+    words = ["--data", str(data), "config", "check"]
+    file.write_text(f'{before}\n[tools]\nadd = ["example"]\n')
+    assert run(words, [EXAMPLE]) == 0
+    assert run(words, []) == 3
+    assert "there is no tool 'example'" in "".join(capsys.readouterr())
+    file.write_text(f'{before}\n[tools]\nadd = ["example"]\n[project]\nname = "nameless"\n')
+    assert run(words, [EXAMPLE]) == 3
+    assert "example: it needs a name of the project" in "".join(capsys.readouterr())
+    file.write_text(f'{before}\n[tools.commands.example]\nrun = ["true"]\ndescription = "x"\naccess = "run"\n')
+    assert run(words, [EXAMPLE]) == 3
+    assert "this is the name of a tool of the daemon's" in "".join(capsys.readouterr())
+
+
 # ---- those of the program
 
 
@@ -130,6 +172,11 @@ def test_what_features_offer_has_names_of_its_own_and_is_there() -> None:
     for part in (part for feature in FEATURES for part in feature.pages()):
         assert part.page in [page.name for page in MENU]
         rendering.environment().get_template(part.template)
+    tools = [name for feature in FEATURES for name in feature.tools]
+    assert len({*tools, *TOOL_NAMES}) == len(tools) + len(TOOL_NAMES)
+    for place in (place for feature in FEATURES for place in feature.tools.values()):
+        module, _, function = place.partition(":")
+        assert callable(getattr(import_module(module), function))
     assert {section: feature.name for feature in FEATURES for section in feature.settings} == FEATURES_OF
     assert FEATURES_OF.keys() <= Settings.model_fields.keys()
 

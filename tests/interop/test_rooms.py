@@ -6,7 +6,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from tenex.nostr.compose import Publisher
+from tenex.nostr.events import unsigned_event
 from tenex.nostr.keys import SecretKey, npub
+from tenex.service.client import ask
 from tests.kits.room_person import RoomPerson, room_person
 from tests.kits.room_relay import Raw, RoomRelay, Rules, room_relay
 
@@ -66,3 +69,99 @@ async def test_a_mention_is_heard_at_once_and_answered_in_its_thread(tmp_path: P
         assert (daemon.workspace / "hello.py").exists()
         refused = {why for event, accepted, why in relay.answers if not accepted and event["kind"] in (0, 9)}
         assert refused <= {"invalid: event pubkey does not match authenticated identity"}
+
+
+async def test_a_room_that_is_joined_while_running_and_the_last_of_twelve_are_heard_at_once(tmp_path: Path) -> None:
+    async with opened(tmp_path / "data", Rules(), rooms=12) as (relay, daemon, owner, rooms):
+        assert daemon.app is not None
+        app = daemon.app
+        later = relay.make("later", owner.key.public)
+        agent = daemon.agents["executor"]
+        private = relay.make("private", owner.key.public, private=True)
+        await owner.enter(later, private)
+        relay.add(later, daemon.project)
+        relay.add(private, agent, "bot")
+        await until(lambda: app.rooms.is_read(relay.url, later) and app.rooms.is_read(relay.url, private))
+        await until(lambda: app.pool.status()[0].received_until is not None)
+        said = [
+            (await owner.say(rooms[-1], "/status", ["p", daemon.project])),
+            (await owner.say(later, "/status", ["p", daemon.project])),
+            (await owner.say(private, "/status", ["p", agent])),
+        ]
+        for message in said:
+            assert await heard(daemon, message) < AT_ONCE
+        for message in said[:2]:
+            await owner.until(lambda event, root=message: ["e", root, "", "reply"] in event["tags"])  # type: ignore[misc]
+
+        relay.remove(later, daemon.project)
+        await until(lambda: not app.rooms.is_read(relay.url, later))
+        assert [room.name for room in app.rooms.listed()] == sorted([*(f"room {n}" for n in range(12)), "private"])
+        listed = (await ask(app.places.socket, "rooms"))["rooms"]
+        shown = next(each for each in listed if each["id"] == private)
+        assert (shown["private"], shown["ours"], shown["members"], shown["read"]) == (True, ["executor"], 2, True)
+
+
+async def test_what_is_said_in_two_threads_at_once_is_answered_in_each_also_without_a_mention(tmp_path: Path) -> None:
+    async with opened(tmp_path / "data", Rules()) as (_relay, daemon, owner, (room,)):
+        first = await owner.say(room, "/status", ["p", daemon.project])
+        other = await owner.say(room, "What do you think?")
+        called = await owner.say(room, "/status", ["e", other, "", "reply"], ["p", daemon.project])
+        answers = {
+            first: await owner.until(lambda event: ["e", first, "", "reply"] in event["tags"]),
+            other: await owner.until(lambda event: ["e", other, "", "reply"] in event["tags"]),
+        }
+        assert not (daemon.data / "conversations" / called).exists(), "the conversation has the id of the thread's root"
+        for root, answer in answers.items():
+            heard_before = len(owner.heard)
+            nested = ["e", answer["id"], "", "reply"]
+            await owner.say(room, "/status", ["e", root, "", "root"], nested)  # a follow-up that mentions no one
+            await until(lambda count=heard_before: len(owner.heard) > count)  # type: ignore[misc]
+            assert tagged(owner.heard[-1], "e") == [["e", root, "", "reply"]]
+            assert ["p", owner.key.public] in owner.heard[-1]["tags"]
+
+
+async def test_members_of_a_room_are_guests_in_it_and_others_are_nobody(tmp_path: Path) -> None:
+    async with opened(tmp_path / "data", Rules()) as (relay, daemon, _owner, (room,)):
+        stranger, member = SecretKey.generate(), SecretKey.generate()
+        async with room_person(relay, stranger, room) as nobody, room_person(relay, member, room) as guest:
+            ignored = await nobody.say(room, "/status", ["p", daemon.project])
+            relay.add(room, member.public)
+            heard_event = await guest.say(room, "/help", ["p", daemon.project])
+            await guest.until(lambda event: ["e", heard_event, "", "reply"] in event["tags"])
+        assert not (daemon.data / "conversations" / ignored).exists()
+
+
+async def test_on_a_relay_of_nip_29_alone_answers_quote_as_before(tmp_path: Path) -> None:
+    async with opened(tmp_path / "data", Rules.plain()) as (relay, daemon, owner, (room,)):
+        assert daemon.app is not None
+        asked = await owner.say(room, "/status", ["p", daemon.project])
+        answer = await owner.until(lambda event: any(tag[:2] == ["q", asked] for tag in event["tags"]))
+        assert answer["content"].startswith("nostr:nevent1")
+        assert not daemon.app.pool.takes_one_key(relay.url)
+        assert len(relay.clients) == 2, "the daemon has one connection, the owner the other"
+
+
+async def test_ten_agents_publish_within_the_quotas_and_nothing_twice(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    owner = SecretKey.generate()
+    async with room_relay(Rules()) as relay:
+        async with in_process(data, relay.url, npub(owner.public)) as daemon:
+            assert daemon.app is not None
+            app = daemon.app
+            made = app.keys
+            keys = [SecretKey.generate() for _ in range(10)]
+            made |= {key.public: key for key in keys}
+            room = relay.make("room", owner.public, *(key.public for key in keys))
+            publisher = Publisher(app.pool, app.keys, (0, 9))
+            drafts = [
+                unsigned_event(key.public, int(time.time()), kind, [["h", room]] if kind else [], f"{number}")
+                for key in keys
+                for number, kind in enumerate((0, *[9] * 7))
+            ]
+            outcomes = await asyncio.gather(*(publisher.publish(draft, relay.url) for draft in drafts))
+            assert all(outcome.accepted for outcome in outcomes)
+        for kind in (0, 9):
+            wanted = sorted(draft.id for draft in drafts if draft.kind == kind)
+            kept = [event["id"] for event in relay.accepted(kind) if event["pubkey"] in {key.public for key in keys}]
+            assert sorted(kept) == wanted
+        assert not relay.notices, "no key has exceeded its quota"

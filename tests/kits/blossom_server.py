@@ -72,7 +72,7 @@ class _Handler(BaseHTTPRequestHandler):
         if reason or state.fault == "401":
             self._answer(401, b"", {"X-Reason": reason or "this key may not upload"})
             return
-        if self.path != "/upload" or self.headers.get("X-SHA-256") != digest:
+        if self.path != "/upload" or self.headers.get("X-SHA-256", digest) != digest:
             self._answer(409, b"", {})
             return
         state.uploads.append(digest)
@@ -178,6 +178,5 @@ def _why_not(header: str, digest: str, domain: str) -> str:
         "x is another file": digest in tags.get("x", []),
         "it has expired": int(tags.get("expiration", ["0"])[0]) > now,
         "it is for another server": domain in tags.get("server", [domain]),
-        "it says nothing of its purpose": bool(raw["content"]),
     }
     return next((reason for reason, holds in checks.items() if not holds), "")

@@ -57,6 +57,8 @@ class Rules:
     listed_kinds: bool = True
     dates: bool = True
     quotas: bool = True
+    events: tuple[int, float] = EVENTS
+    """Events of a key, and in how many seconds."""
     threads: bool = True
     """Marks of replies are checked, and 39000 has the type of a room in `t`."""
     max_subscriptions: int = 1024
@@ -267,7 +269,7 @@ class RoomRelay:
         if self.rules.auth_first and not client.keys:
             return self._answer(client, event, "auth-required: not authenticated")
         key = client.key or event["pubkey"]
-        wait = self.wait_for(key, "frames", FRAMES) or self.wait_for(key, "events", EVENTS)
+        wait = self.wait_for(key, "frames", FRAMES) or self.wait_for(key, "events", self.rules.events)
         if wait:
             self.notices.append(f"rate-limited: quota exceeded; retry in {wait}s")
             return client.send("NOTICE", self.notices[-1])

@@ -60,7 +60,7 @@ def test_every_agent_is_told_what_the_person_sees_and_attaches_only_with_the_too
         text = prompt(library, slug, **place)
         assert text.count("reads messages only, maybe on a phone, and may not see the workspace") == 1
         assert "`attach`" not in text
-        assert "into a file that you `attach`. State\n" in prompt(library, slug, tools=("attach", "ask"), **place)
+        assert "into a file that you `attach`.\n" in prompt(library, slug, tools=("attach", "ask"), **place)
 
 
 @pytest.mark.parametrize("phase", Phase)

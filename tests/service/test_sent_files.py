@@ -8,6 +8,7 @@ from typing import Any
 import httpx2
 
 from tenex.core import records as r
+from tenex.nostr.direct import GIFT_WRAP
 from tenex.nostr.encrypted_file import decrypt
 from tenex.nostr.threading.direct import CHAT
 from tenex.nostr.threading.files import FILE
@@ -15,7 +16,7 @@ from tests.fakes.modelprotocol import Answer
 from tests.fakes.modelscripts import Asked, Team, calls
 from tests.fakes.modelserver import model_server
 from tests.kits.blossom_server import BlossomServer, blossom_server
-from tests.kits.direct_messages import began, listening, sdk
+from tests.kits.direct_messages import began, listening, sdk, theirs
 
 from . import person
 from .chats import Chat
@@ -108,14 +109,18 @@ async def test_in_direct_messages_the_file_is_encrypted_and_a_message_of_its_own
             await settled(folder, name)
             await folder.delivered(name)
             received = await me.received()
+            wraps = await person.stored(relay, kinds=[GIFT_WRAP], _p=[me.key.public])
             stored = json.dumps(await person.stored(relay))
-    (sent,) = [event for event in received if event.kind == FILE]
-    tags = {tag[0]: tag[1] for tag in sent.tags}
+    gifts = [sdk.UnwrappedGift.from_gift_wrap(theirs(me.key), sdk.Event.from_json(json.dumps(wrap))) for wrap in wraps]
+    rumors = [json.loads(gift.rumor().as_json()) for gift in gifts]
+    (sent,) = [rumor for rumor in rumors if rumor["kind"] == FILE]
+    assert sent["pubkey"] == folder.project.public
+    tags = {tag[0]: tag[1] for tag in sent["tags"]}
     assert tags["file-type"] == "text/markdown"
     assert tags["encryption-algorithm"] == "aes-gcm"
     assert tags["p"] == folder.owner.public
     assert tags["name"] == PATH
-    uploaded = server.read(sent.content)
+    uploaded = server.read(sent["content"])
     assert sha256(uploaded).hexdigest() == tags["x"]
     assert tags["size"] == str(len(uploaded))
     assert MINUTES.encode() not in uploaded
@@ -160,7 +165,7 @@ async def test_what_no_server_takes_is_text_in_the_answer_and_the_agent_knows(tm
     assert result.content.startswith(f"Not sent as a file ({reason}")
     begin, _, rest = answer["content"].partition(f"{PATH}, the first 4 kB of 9 kB:\n\n")
     assert begin.startswith(f"{WORDS}\n\n")
-    assert rest.startswith("# Minutes\n\nWe decided to ship it.")
+    assert rest.startswith("Minutes\n\nWe decided to ship it."), "Markdown is shown as in the rest of the answer"
     assert f"[The rest was not sent: {reason}" in rest
     assert rest.endswith(f"It is in the workspace: {PATH}.]")
     assert imeta(answer) == []

@@ -128,6 +128,11 @@ async def test_where_no_server_takes_it_text_goes_into_the_message(
     head = f"A chart, the first 4 kB of 8 kB:\n\n{begin}\n\n"
     assert file.instead == f"{head}[The rest was not sent: {why}. It is in the workspace: long.md.]"
 
+    (workspace.root / "run.py").write_text('"""```"""\nprint(*words)\n')
+    code = await attach(workspace, uploads, "run.py")
+    block = '````\n"""```"""\nprint(*words)\n````'
+    assert [file.instead for file in code.files] == [f"A chart:\n\n{block}"], "clients change nothing in it"
+
     (workspace.root / "chart.bin").write_bytes(b"\0\1\2")
     binary = await attach(workspace, uploads, "chart.bin")
     assert not binary.ok

@@ -61,6 +61,34 @@ def test_git_is_started_for_changed_files_alone(folder: Path, root: Path, comman
     assert snapshot == Checkpoints(folder, root).take()
 
 
+OTHER_CHANGES: dict[str, Callable[[Path], Any]] = {
+    "the last file of a folder that is never kept": lambda root: (root / "__pycache__/a.pyc").unlink(),
+    "the first file of a folder that is never kept": lambda root: put(root, {"src/__pycache__/b.pyc": "1"}),
+    "what git ignores": lambda root: put(root, {".gitignore": "*.lo_\nbuild/\n"}),
+    "an ignored file": lambda root: put(root, {"x.log": "2"}),
+    "a file that becomes too large": lambda root: put(root, {"a": "1" * 200}),
+    "permissions": lambda root: (root / "a").chmod(0o600),
+    "a link": lambda root: _link(root, "b"),
+    "a folder without files": lambda root: (root / "empty").rmdir(),
+}
+
+
+@pytest.mark.parametrize("change", OTHER_CHANGES)
+def test_git_looks_at_everything_where_more_than_content_has_changed(
+    tmp_path: Path, folder: Path, root: Path, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tenex.tools.snapshots.LARGEST_KEPT", 100)
+    fill(root)
+    put(root, {"__pycache__/a.pyc": "1"})
+    (root / "src/__pycache__").mkdir()
+    checkpoints = Checkpoints(folder, root)
+    before = checkpoints.take()
+    OTHER_CHANGES[change](root)
+    snapshot = checkpoints.take()
+    assert snapshot != before
+    assert snapshot == Checkpoints(tmp_path / "anew", root).take()
+
+
 def test_what_git_says_of_trees_is_asked_once(folder: Path, root: Path, commands: list[str]) -> None:
     put(root, {"a": "1"})
     checkpoints = Checkpoints(folder, root)

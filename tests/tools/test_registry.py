@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from tenex.tools.standard import TOOL_NAMES, standard_tools
 from tenex.tools.tool import LARGEST, Refusal, boolean, integer, object_schema, string
 from tenex.tools.workspace import Workspace
 
-from .conftest import ROSTER, SKILLS, Bench, KeptLessons, make_context, make_tool
+from .conftest import ROSTER, SKILLS, Bench, KeptLessons, make_context, make_tool, put
 
 DESIGNED = {
     "read_file": (Access.READ, Replay.READ),
@@ -78,6 +79,12 @@ def permitted(slug: str, phase: Phase) -> set[str]:
         "bare": WORKER[phase] & (TALK | {"learn"}),
         "orchestrator": set(),
     }[slug]
+
+
+@pytest.fixture(autouse=True)
+def repository(root: Path) -> None:
+    """What git takes for a repository."""
+    put(root, {".git/HEAD": "ref: refs/heads/main\n", ".git/objects/x": "", ".git/refs/x": ""})
 
 
 @pytest.mark.parametrize("slug", sorted(ROSTER))
@@ -137,6 +144,35 @@ def test_what_cannot_be_confined_is_offered_only_where_it_is_permitted(
     assert {tool.name for tool in tools} == ALL - SPEAK - without
     with pytest.raises(InternalError, match=f"two tools named {tools[0].name}"):
         Bench([*tools, tools[0]])
+
+
+@pytest.mark.parametrize(
+    ("files", "is_offered"),
+    [
+        ({}, True),
+        ({"Makefile": "all:"}, True),
+        ({"a.py": ""}, True),
+        ({"package.json": "{}", "scripts.py": ""}, True),
+        ({"package.json": "{}"}, False),
+        ({"Cargo.toml": "", "Makefile": ""}, False),
+    ],
+)
+def test_check_is_offered_in_projects_of_python(
+    workspace: Workspace, lessons: KeptLessons, files: dict[str, str], is_offered: bool
+) -> None:
+    put(workspace.root, files)
+    tools = standard_tools(ToolDependencies(workspace=workspace, lessons=lessons, check=RunPolicy.UNSANDBOXED))
+    assert ("check" in {tool.name for tool in tools}) is is_offered
+
+
+def test_git_tools_are_offered_in_repositories(workspace: Workspace, lessons: KeptLessons) -> None:
+    parts = ToolDependencies(workspace=workspace, lessons=lessons, has_sandbox=True, commits=True)
+    assert {tool.name for tool in standard_tools(parts)} >= GIT
+    (workspace.root / ".git/HEAD").unlink()
+    assert not GIT & {tool.name for tool in standard_tools(parts)}
+
+
+GIT = {"git_status", "git_diff", "git_commit"}
 
 
 async def call_one(body: Any, arguments: Any, tool_cap: float | None = None, **caps: Any) -> ToolResult:

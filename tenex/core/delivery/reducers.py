@@ -198,7 +198,7 @@ def _postponed(delivery: Delivery, by: int) -> Delivery:
 def _call_returned(delivery: Delivery, record: r.ToolCallCompleted, _: State) -> Delivery:
     if not record.files:
         return delivery
-    files = (*delivery.attached.get(record.run, ()), *record.files)
+    files = tuple(dict.fromkeys([*delivery.attached.get(record.run, ()), *record.files]))
     return replace(delivery, attached={**delivery.attached, record.run: files})
 
 

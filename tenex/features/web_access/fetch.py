@@ -61,7 +61,7 @@ def fetch_tool(_: Settings) -> Tool:
         body=_fetch,
         time_cap=TIMEOUT + 10,
         asks=True,
-        why="the address goes to a server outside, with all that is in it",
+        why="the address, with all that is in it, goes to that server",
         address="url",
     )
 

@@ -13,11 +13,13 @@ PACKAGE: Final = "html_to_markdown"
 _HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
 _TEXT: Final = re.compile(
     r"text/.+|application/(?:(?:[\w.-]+\+)?(?:json|xml|yaml)|x-yaml|toml|(?:x-)?javascript|ecmascript"
-    r"|x-ndjson|jsonlines|sql|x-sh|rtf)"
+    r"|x-ndjson|jsonlines|sql|x-sh)"
 )
 _CHARSET: Final = re.compile(r"""charset\s*=\s*["']?\s*([\w.:-]{1,40})""", re.IGNORECASE)
-_CHARSETS: Final = re.compile(r"utf[-_]?(?:8|16|32).*|u[s]-ascii|ascii|latin.*|iso.*|windows.*|cp\d+|koi8.*|mac.*|"
-                              r"gb.*|big5.*|shift.*|s?jis.*|euc.*|hz.*|tis.*|x-.*", re.IGNORECASE)  # fmt: skip
+_CHARSETS: Final = re.compile(
+    r"(?:utf[-_]?(?:8|16|32)|us-ascii|ascii|latin|iso|windows|cp\d|koi8|mac|gb|big5|shift|s?jis|euc|hz|tis|x-).*",
+    re.IGNORECASE,
+)
 """Names of encodings of text: Python knows others, some of which take long or are none of text."""
 _LOOKS_LIKE_HTML: Final = re.compile(rb"\s*(?:<!--.*?-->\s*)?<(?:!doctype\s+html|html[\s>])", re.IGNORECASE | re.DOTALL)
 _HEAD: Final = 2_048

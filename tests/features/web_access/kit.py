@@ -9,6 +9,9 @@ from tenex.tools.registry import ToolRegistry
 from tenex.tools.tool import Tool
 from tests.tools.conftest import ROSTER
 
+DOMAIN = "pages.example"
+PROXIES = ("https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
+
 
 def offering(tool: Tool) -> ToolRegistry:
     """A registry in which the executor has this tool."""

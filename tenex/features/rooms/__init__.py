@@ -1,0 +1,1 @@
+"""Rooms: which groups of relays (NIP-29) the project's keys are members of."""

@@ -1,0 +1,30 @@
+"""Has a running daemon say which rooms it knows."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tenex.app import Application
+from tenex.app.extension import Extension
+from tenex.nostr.rooms import Room
+
+
+def extend(app: Application) -> Extension:
+    """Answer the request for the rooms."""
+
+    def as_dict(room: Room) -> dict[str, Any]:
+        return {
+            "relay": room.relay,
+            "id": room.id,
+            "name": room.name,
+            "private": room.is_private,
+            "threads": room.has_threads,
+            "members": len(room.members),
+            "ours": [app.name_of(key) for key in room.ours],
+            "read": app.rooms.is_read(room.relay, room.id),
+        }
+
+    async def listed(_asked: Mapping[str, Any]) -> dict[str, Any]:
+        """`rooms`: those that a key of the project is a member of."""
+        return {"rooms": [as_dict(room) for room in app.rooms.listed()]}
+
+    return Extension(orders={"rooms": listed})

@@ -1,0 +1,44 @@
+"""`tenex rooms list` shows what a running daemon knows of rooms."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from tenex.cli.main import run
+from tenex.features.rooms.feature import ROOMS
+from tenex.nostr.keys import SecretKey, npub
+from tests.interop.daemons import in_process
+from tests.kits.room_relay import Rules, room_relay
+from tests.service.person import until
+
+
+async def test_rooms_are_listed_with_our_keys_and_whether_they_are_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "data"
+
+    def printed(*more: str) -> str:
+        assert run(["--data", str(data), "rooms", "list", *more], [ROOMS]) == 0
+        return capsys.readouterr().out
+
+    async with room_relay(Rules.plain()) as relay:
+        owner = SecretKey.generate().public
+        async with in_process(data, relay.url, npub(owner)) as daemon:
+            assert daemon.app is not None
+            capsys.readouterr()
+            assert await asyncio.to_thread(printed) == ""
+            room = relay.make("kitchen", owner, daemon.agents["executor"], private=True)
+            rooms = daemon.app.rooms
+            await until(lambda: rooms.is_read(relay.url, room))
+            text = await asyncio.to_thread(printed)
+            (facts,) = json.loads(await asyncio.to_thread(printed, "--json"))
+    assert "kitchen  private, 2 members, with executor" in text
+    assert f"{room} at {relay.url}" in text
+    assert (facts["id"], facts["read"], facts["threads"]) == (room, True, False)
+
+
+def test_without_a_daemon_the_command_says_how_to_start_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--data", str(tmp_path), "rooms", "list"], [ROOMS]) != 0
+    assert "`tenex run` starts one" in capsys.readouterr().err

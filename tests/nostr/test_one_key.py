@@ -1,0 +1,80 @@
+"""Relays that take one key to a connection, with quotas and a list of kinds: nothing is lost, nothing sent in vain."""
+
+import asyncio
+import time
+from typing import Any
+
+from tenex.nostr.keys import SecretKey
+from tenex.nostr.pool import RelayPool
+from tests.kits.room_relay import RoomRelay, Rules, room_relay
+
+from .kit import ALICE, BOB, FAST, NOTES, note, running
+
+CAROL = SecretKey(b"\x21" * 32)
+KEYS = {key.public: key for key in (ALICE, BOB, CAROL)}
+
+
+def pool_of(relay: RoomRelay, **options: Any) -> RelayPool:
+    return RelayPool(
+        [relay.url],
+        on_event=lambda *_: None,
+        identity=ALICE,
+        more_identities=lambda: KEYS.values(),
+        key_of=KEYS.get,
+        timeouts=FAST,
+        **options,
+    )
+
+
+async def test_each_key_publishes_by_a_connection_of_its_own_where_the_relay_demands_it() -> None:
+    async with room_relay(Rules()) as relay, running(pool_of(relay), notes=NOTES) as pool:
+        room = relay.make("room", *KEYS)
+        now = int(time.time())
+        events = [note(f"{n}", by=key, at=now, kind=9, tags=[["h", room]]) for n in range(4) for key in KEYS.values()]
+        outcomes = await asyncio.gather(*(pool.publish(event, relay.url) for event in events))
+        assert all(outcome.accepted for outcome in outcomes)
+        assert sorted(event["id"] for event in relay.accepted(9)) == sorted(event.id for event in events)
+        assert {client.key for client in relay.clients} == set(KEYS)
+        assert (pool.takes_one_key(relay.url), pool.status()[0].counters["keys"]) == (True, 3)
+
+
+async def test_where_many_keys_may_share_a_connection_they_do() -> None:
+    async with room_relay(Rules.plain(auth_first=True)) as relay, running(pool_of(relay), notes=NOTES) as pool:
+        events = [note(by=key, at=int(time.time())) for key in KEYS.values()]
+        outcomes = await asyncio.gather(*(pool.publish(event, relay.url) for event in events))
+        assert all(outcome.accepted for outcome in outcomes)
+        (client,) = relay.clients
+        assert set(client.keys) == set(KEYS)
+
+
+async def test_an_event_above_the_quota_is_sent_again_after_the_time_that_the_relay_asks_for() -> None:
+    """The relay's answer is a notice and no OK."""
+    async with room_relay(Rules(events=(3, 1.0))) as relay, running(pool_of(relay), notes=NOTES) as pool:
+        room = relay.make("room", ALICE.public)
+        now = int(time.time())
+        events = [note(f"{n}", at=now, kind=9, tags=[["h", room]]) for n in range(7)]
+        async with asyncio.timeout(30):
+            outcomes = await asyncio.gather(*(pool.publish(event, relay.url) for event in events))
+        assert relay.notices
+        assert all(outcome.accepted for outcome in outcomes)
+        assert sorted(event["id"] for event in relay.accepted(9)) == sorted(event.id for event in events)
+
+
+async def test_a_kind_that_a_relay_does_not_know_is_not_sent_to_it_again() -> None:
+    async with room_relay(Rules()) as relay, running(pool_of(relay), notes=NOTES) as pool:
+        now = int(time.time())
+        answers = [await pool.publish(note(kind=10050, at=now, by=key), relay.url) for key in (ALICE, ALICE, BOB)]
+        assert {answer.detail for answer in answers} == {"restricted: unknown event kind"}
+        assert not any(answer.accepted for answer in answers)
+        assert len([event for event in relay.published if event["kind"] == 10050]) == 1
+
+
+async def test_a_key_that_is_no_member_of_the_workspace_is_told_so_and_the_others_go_on() -> None:
+    rules = Rules(keys=frozenset({ALICE.public, BOB.public}))
+    async with room_relay(rules) as relay, running(pool_of(relay), notes=NOTES) as pool:
+        room = relay.make("room", *KEYS)
+        now = int(time.time())
+        said = [note(by=key, kind=9, at=now, tags=[["h", room]]) for key in KEYS.values()]
+        outcomes = await asyncio.gather(*(pool.publish(event, relay.url) for event in said))
+        assert [outcome.accepted for outcome in outcomes] == [True, True, False]
+        assert "restricted: not a relay member" in outcomes[2].detail
