@@ -10,9 +10,13 @@ from typing import Any
 
 import pytest
 
+from tenex.app import open_application
 from tenex.core import records as r
+from tenex.feature import extensions_of
+from tenex.main import FEATURES
 from tenex.nostr.encrypted_file import EncryptedFile, encrypt
-from tenex.nostr.keys import SecretKey
+from tenex.nostr.keys import SecretKey, parse_public_key
+from tenex.settings import load
 from tests.fakes.certificates import certificate
 from tests.kits.addresses import Server
 from tests.kits.direct_messages import began, listening, sdk, theirs
@@ -231,3 +235,21 @@ async def test_where_nothing_transcribes_both_read_that_once(tmp_path: Path, rel
         assert "not transcribed, so do not guess what is said in it: nothing is set that transcribes" in record.context
     told = [sent.text for sent in of_kind(folder.records(name), r.MessageSent)]
     assert sum("Voice notes are not read" in text for text in told) == 1
+
+
+async def test_without_the_feature_both_read_that_files_are_not_read(tmp_path: Path, relay: str) -> None:
+    folder = Folder(tmp_path / "data", relay)
+    features = [feature for feature in FEATURES if feature.name != "received_files"]
+    settings = load(None, folder.data, env={}, parse_key=parse_public_key)
+    note = person.note(folder.owner, "Hello, see https://a.example/a.pdf", ["p", folder.project.public])
+    name = str(note["id"])
+    async with open_application(settings, extensions=extensions_of(features)) as app, app.serving():
+        await person.publish(relay, note)
+        await ended(folder, name)
+        await folder.delivered(name)
+    why = "this daemon does not read files"
+    assert written(folder, name).context == (
+        f"Not loaded, so do not guess what is in it: https://a.example/a.pdf ({why})"
+    )
+    told = [sent.text for sent in of_kind(folder.records(name), r.MessageSent)]
+    assert f"I could not load 1 of 1 file: {why}." in told
