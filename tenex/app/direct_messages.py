@@ -5,7 +5,8 @@
 Wraps have dates that mean nothing, so all that waits is opened before any of it is handed on. What is in no journal yet
 is fetched again by the next start, as with notes.
 
-What cannot be read (files, calls, rooms of many people) gets one answer a day that says so; strangers get none.
+What cannot be read (public notes, invitations, rooms of many people) gets one answer a day that says so; strangers get
+none.
 """
 
 import asyncio
@@ -37,7 +38,7 @@ from tenex.store.daemon_journal import DaemonJournal
 log = get_logger(__name__)
 
 TEXT: Final = (
-    "Only text is read in direct messages, and only in chats of at most {people} people. Nothing was done. "
+    "Only text and files are read in direct messages, in chats of at most {people} people. Nothing was done. "
     "Please write it as text, or in a smaller chat."
 )
 WAITING_MOST: Final = 16 * 1024 * 1024

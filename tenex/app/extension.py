@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tenex.core.ids import PublicKey
-from tenex.core.ports import Observer, Pictures, Quotations, UnsignedEvent
+from tenex.core.ports import Files, FileSender, Observer, Quotations, UnsignedEvent
 from tenex.nostr.events import Event
 from tenex.nostr.keys import Key
 from tenex.service.control import Handler
@@ -54,5 +54,7 @@ class Extension:
     signing: Signing | None = None
     quotations: Callable[[], Quotations] | None = None
     """Makes what finds the words that messages quote; called once the relays are there."""
-    pictures: Callable[[], Pictures] | None = None
-    """Makes what loads the pictures of messages; called once the relays are there."""
+    file_sender: Callable[[], FileSender] | None = None
+    """Makes what uploads files for people; called when one is sent first."""
+    files: Callable[[], Files] | None = None
+    """Makes what loads the files that messages name; called once the relays are there."""

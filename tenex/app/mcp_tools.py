@@ -26,7 +26,7 @@ from tenex.core.config import Replay
 from tenex.core.conversation import Conversation
 from tenex.core.messages import cut
 from tenex.core.phases import Access
-from tenex.core.port_values import QuestionReply
+from tenex.core.port_values import AttachedFile, QuestionReply
 from tenex.core.ports import ExecutionContext, ToolResult
 from tenex.core.records import Record, RunEnded
 from tenex.core.rollback.whole import RolledBack
@@ -44,11 +44,12 @@ from tenex.mcp.connection import (
     ServerUnavailable,
 )
 from tenex.mcp.questions import ServerQuestion, needs_input, question_in
-from tenex.mcp.results import File, read_result
+from tenex.mcp.results import IMAGE, File, read_result
 from tenex.mcp.servers import McpServers, NamedTool
 from tenex.tools import workspace_scan
 from tenex.tools.process import decoded, plain_text
 from tenex.tools.process import named as taken
+from tenex.tools.sent_files import SENDING, SentFiles, described
 from tenex.tools.tool import Refusal, Tool, digest_of_definition, run_uncancellable, with_remarks
 from tenex.tools.turn_views import TOO_LARGE
 from tenex.tools.witness import with_witness
@@ -62,6 +63,9 @@ MOST_DESCRIPTION: Final = 2_000
 """Characters of a description: it is in every request."""
 MOST_QUESTIONS: Final = 3
 """Questions of one call to a person: a form asks for several values at once."""
+
+MOST_PICTURES: Final = 4
+"""Pictures that go with one answer: a browser makes one for each step."""
 
 MOST_RESTARTS: Final = 3
 """Of a server before a call: one is enough unless repositories come at that very moment."""
@@ -121,8 +125,16 @@ def traits_of(named: NamedTool) -> Traits:
 class McpTools:
     """The tools of all servers: a `tools.changing.ToolSource`."""
 
-    def __init__(self, servers: McpServers, views: McpViews, keep: Keep, root: Path) -> None:
-        """Take the servers, those in views, what keeps files, and the workspace."""
+    def __init__(
+        self,
+        servers: McpServers,
+        views: McpViews,
+        keep: Keep,
+        root: Path,
+        files: Callable[[], SentFiles] | None = None,
+    ) -> None:
+        """Take the servers, those in views, what keeps files, the workspace, and what sends pictures to people."""
+        self._files = files
         self._servers = servers
         self._views = views
         self._keep = keep
@@ -209,7 +221,7 @@ class McpTools:
             replay=traits.replay,
             body=body,
             # its own deadlines come first, with a better message
-            time_cap=2 * (config.timeout + READY) + START + 10,
+            time_cap=2 * (config.timeout + READY) + START + 10 + SENDING,
             leaves_changes=config.is_program,
             is_contained=is_sandboxed and changes,
             asks=traits.asks,
@@ -271,20 +283,47 @@ class McpTools:
     async def _shown(self, named: NamedTool, result: Any, context: ExecutionContext) -> ToolResult:
         reply = read_result(result)
         shown: list[str] = []
+        sent: list[AttachedFile] = []
         for index, part in enumerate(reply.parts, 1):
-            if isinstance(part, File):
-                key = context.idempotency_key.rpartition(":")[2]
-                place = await self._keep(context, f"{named.name}-{key}-{index}{part.suffix}", part.data)
-                named_place = f"{place.parent.name}/{place.name} of the conversation"
-                shown.append(f"[{part.kind} ({part.mime}, {len(part.data):,} bytes) is kept for people: {named_place}]")
-            else:
+            if isinstance(part, str):
                 shown.append(part)
+                continue
+            key = context.idempotency_key.rpartition(":")[2]
+            name = f"{named.name}-{key}-{index}{part.suffix}"
+            attached, fault = await self._sent(part, name, index, context, len(sent))
+            if attached is not None:
+                sent.append(attached)
+                shown.append(f"[{_described(part)} goes to the person with your answer]")
+                continue
+            place = await self._keep(context, name, part.data)
+            named_place = f"{place.parent.name}/{place.name} of the conversation"
+            why = f"; it was not sent: {fault}" if fault else ""
+            shown.append(f"[{_described(part)} is kept for people: {named_place}{why}]")
         hidden = named.config.hidden
         hide = hidden.taken_out if reply.ok else hidden
         text = hide(plain_text("\n".join(shown)))
         if not reply.ok and _GIT_IS_READ_ONLY.search(text):
             text = with_remarks(text, [_NO_WRITING_GIT])
-        return ToolResult(ok=reply.ok, content=cut(text, MOST_TEXT) or "(It answered nothing.)")
+        return ToolResult(ok=reply.ok, content=cut(text, MOST_TEXT) or "(It answered nothing.)", files=tuple(sent))
+
+    async def _sent(
+        self, part: File, name: str, index: int, context: ExecutionContext, sent: int
+    ) -> tuple[AttachedFile | None, str]:
+        """A picture as it goes with the agent's answer; None where it does not, and why where it could have."""
+        if self._files is None or part.kind != IMAGE:
+            return None, ""
+        if context.destination.waiting + sent >= MOST_PICTURES:
+            return None, f"{MOST_PICTURES} pictures go with your answer already"
+        files = self._files()
+        if len(part.data) > files.most:
+            return None, "it is larger than `files.max_bytes`"
+        attached, fault = await files.attached(
+            described(name, part.data, media_type=part.mime.partition(";")[0].strip()),
+            caption="",
+            unique=f"{context.idempotency_key}:{index}",
+            destination=context.destination,
+        )
+        return (None, fault) if fault else (attached, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,6 +382,10 @@ class _Call:
     def _holder(self) -> str:
         """For whom it is made."""
         return f"{self.context.conversation_id} {self.context.run} {self.context.agent}"
+
+
+def _described(file: File) -> str:
+    return f"{file.kind} ({file.mime}, {len(file.data):,} bytes)"
 
 
 def _refusal(error: ServerUnavailable | CallFailed) -> Refusal:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tenex import __version__
 from tenex.configuration.agents import former_keys
-from tenex.configuration.build import StaticContext, check_people, configure, reconfigure, shadow_of
+from tenex.configuration.build import StaticContext, check_people, configure, reconfigure, sent_files, shadow_of
 from tenex.configuration.mcp import read_mcp
 from tenex.configuration.mcp_launch import Launcher
 from tenex.core.config import Policy
@@ -79,6 +79,7 @@ from tenex.store.view import Views
 from tenex.telemetry.record_log import RecordLog
 from tenex.tools.named_files import named_files
 from tenex.tools.sandbox import probe_bubblewrap
+from tenex.tools.sent_files import SentFiles
 from tenex.tools.turn_views import TurnViews
 from tenex.tools.umask import make_folders, process_umask
 from tenex.tools.workspace import Workspace
@@ -93,6 +94,7 @@ from .mcp_tools import McpTools
 from .mcp_views import McpViews
 from .page_process import PageProcess, command_of
 from .profile_publisher import ProfileAnnouncer
+from .shown_files import LateFileSender, ShownFiles
 from .typing_indicators import TypingIndicators, project_status
 from .unread_kinds import UnreadKinds
 from .watch_stream import WatchStream
@@ -292,8 +294,9 @@ class Application:
         self.mcp.apply(await asyncio.to_thread(read_mcp, self.settings))
 
         self.views = TurnViews(self.places.views, workspace)
+        self._file_sender = LateFileSender()
         views = McpViews(self.mcp, self.views, launcher.in_view)
-        self.mcp_tools = McpTools(self.mcp, views, self._keep_file, workspace.root)
+        self.mcp_tools = McpTools(self.mcp, views, self._keep_file, workspace.root, self._sent_files)
         await asyncio.to_thread(self.views.clear)
         self.stack.push_async_callback(self.views.close)
 
@@ -310,6 +313,7 @@ class Application:
             mcp_tools=self.mcp_tools,
             views=self.views,
             ask=lambda question: self.asker(question),  # noqa: PLW0108 it is made in a later step
+            file_sender=self._file_sender,
         )
         self.stack.push_async_callback(self.static.background.close)
 
@@ -337,6 +341,9 @@ class Application:
         self.extensions = [extend(self) for extend in extensions]
 
         signings = (extension.signing for extension in self.extensions)
+        senders = (extension.file_sender for extension in self.extensions)
+        self._file_sender.make = next((sender for sender in senders if sender is not None), None)
+
         self.signing = next((signing for signing in signings if signing is not None), None)
         self.sign = self.signing.sign if self.signing is not None else sign_here
 
@@ -478,6 +485,7 @@ class Application:
             budget=lambda: current.now.settings.models.context_tokens,
             daily=self.daily,
             undo=self._undo,
+            show=ShownFiles(self.static.workspace, self._sent_files).show,
             named_files=self._named_files,
             checks=LiveChecks(current),
         )
@@ -486,7 +494,7 @@ class Application:
         self.observers += [observer for extension in self.extensions for observer in extension.observers]
         self.readable = Views(self.folder, self.disk)
         finders = (extension.quotations for extension in self.extensions)
-        loaders = (extension.pictures for extension in self.extensions)
+        loaders = (extension.files for extension in self.extensions)
         self.coordinator = ConversationCoordinator(
             ActorDependencies(
                 journals=_Journals(self.folder, self.readable, self.index, self.disk, self.keys, current, clock),
@@ -503,7 +511,7 @@ class Application:
                 left=self._leave,
                 released=self._release,
                 quotations=next((finder() for finder in finders if finder is not None), None),
-                pictures=next((loader() for loader in loaders if loader is not None), None),
+                files=next((loader() for loader in loaders if loader is not None), None),
             )
         )
         self.inbox = Inbox(
@@ -536,6 +544,9 @@ class Application:
 
     async def _named_files(self, tool: str, arguments: Mapping[str, Any]) -> Mapping[str, str]:
         return await asyncio.to_thread(named_files, self.static.workspace.root, tool, arguments)
+
+    def _sent_files(self) -> SentFiles:
+        return sent_files(self.current.now.settings, self.static)
 
     async def _undo(self, effect: Undo) -> UndoOutcome:
         return await self.rollbacks.undo(effect)

@@ -37,7 +37,7 @@ def doctor(
     keys, agents or the machine are wrong; 4 the store is damaged or not writable. With several faults the highest
     counts.
     """
-    from tenex.feature import checks_of, problems_of
+    from tenex.feature import checks_of, problems_of, tools_of
     from tenex.operations.doctor.findings import Case
     from tenex.operations.doctor.runner import run_doctor
 
@@ -47,7 +47,7 @@ def doctor(
         env=dict(os.environ),
         probe=probe,
         trust=given.trust(),
-        features=[feature.name for feature in given.features],
+        features=tools_of(given.features),
         problems=problems_of(given.features),
     )
     with output.without_logs():

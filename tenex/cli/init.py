@@ -4,6 +4,7 @@ All questions come before the first file, and the configuration is written last:
 """
 
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -29,6 +30,8 @@ from tenex.settings import (
 )
 from tenex.tools.project_checks import known_checks
 from tenex.tools.project_environment import ProjectEnvironment
+from tenex.tools.project_files import holds_documents
+from tenex.tools.project_needs import ecosystems_found, how_to_get
 from tenex.tools.project_setup import propose_setup
 
 from .relay import is_here
@@ -39,9 +42,11 @@ from .shared.own_keys import OWNER, PROJECT
 from .shared.provider import Chosen, Options, ask, build, check, from_options, how_to
 from .shared.questions import prompt
 from .shared.setup_questions import (
+    DOCUMENTS,
     are_wanted,
     ask_another_owner,
     ask_commits,
+    ask_content,
     ask_first_limits,
     ask_limits,
     ask_owner,
@@ -77,7 +82,11 @@ class InitResult:
     models: list[str]
     """The default model, and its fallbacks."""
     agents: dict[str, str]
+    only_agent: str
+    """The agent that works alone; "" where the orchestrator routes."""
     created: list[str] = field(default_factory=list)
+    needs: list[str] = field(default_factory=list)
+    """What the project needs and the sandbox does not have."""
 
 
 def init(
@@ -121,6 +130,13 @@ def init(
         Commits | None,
         typer.Option(help="Whether agents commit in the project's git repository; a terminal asks for it."),
     ] = None,
+    documents: Annotated[
+        bool | None,
+        typer.Option(
+            "--documents/--software",
+            help="What the folder holds: in one of documents a single agent works; a terminal asks for it.",
+        ),
+    ] = None,
     store: Annotated[
         str | None,
         typer.Option(metavar="URL", help="A PostgreSQL database for the conversations; default: files."),
@@ -135,8 +151,8 @@ def init(
 ) -> None:
     """Make the configuration, the keys and the folders.
 
-    A terminal asks for what no option gives: your npub, the relays, who commits, the model, and the limits of one
-    that costs money. Enter takes the default.
+    A terminal asks for what no option gives: your npub, the relays, what is in the folder, who commits, the model, and
+    the limits of one that costs money. Enter takes the default.
     Prints the project's npub, the address that users write to, and in a terminal a QR code of it for a phone. Run again
     in a terminal it shows what is set, and changes one thing of it. Otherwise existing files are not changed, and keys
     never are. The project is called like the folder of --workspace. Its files may name its commands: those are
@@ -154,8 +170,10 @@ def init(
     relays = with_schemes(relay or ())
     is_asked = not given.as_json and sys.stdin.isatty() and sys.stderr.isatty()
     is_made = find_config(None, here) is not None
+    project = workspace.absolute() if workspace is not None else None
     if is_asked and not is_made:
-        owner, relays, commit = _ask(here, owner, relays, commit)
+        owner, relays = _ask(here, owner, relays)
+        documents, commit = _ask_about_folder(project or here / Settings().paths.workspace, documents, commit)
     elif owner is not None:
         owner = given_owner(owner)
     chosen = _from_options(here, options, owner, relays, is_checked=check_key)
@@ -166,7 +184,6 @@ def init(
         validated(here, owner, relays, chosen, store)
         _check_places(here, store, [] if is_asked or is_made else relays)
     is_new = not trusted_files(here) and not keys_in(here)
-    project = workspace.absolute() if workspace is not None else None
     made = prepare(
         here,
         owner,
@@ -176,6 +193,7 @@ def init(
         trust=given.trust(),
         workspace=project,
         commit=commit,
+        documents=documents,
         store=store,
         limits=limits,
     )
@@ -194,15 +212,22 @@ def init(
             _change(given, here)
 
 
-def _ask(
-    data: Path, owner: str | None, relays: list[str], commit: Commits | None
-) -> tuple[str | None, list[str], Commits]:
-    """The owner, the relays and who commits, by options or questions; the relays are asked whether they answer."""
+def _ask(data: Path, owner: str | None, relays: list[str]) -> tuple[str | None, list[str]]:
+    """The owner and the relays, by options or questions; the relays are asked whether they answer."""
     validated(data, None, relays)
     owner = ask_owner(data) if owner is None else given_owner(owner)
     if not relays or not are_wanted(relays):
         relays = ask_relays(data, relays)
-    return owner, relays if relays != Settings().relays.urls else [], commit or ask_commits()
+    return owner, relays if relays != Settings().relays.urls else []
+
+
+def _ask_about_folder(folder: Path, documents: bool | None, commit: Commits | None) -> tuple[bool, Commits | None]:
+    """Whether it holds documents, and who commits, which is asked about software alone."""
+    if documents is None:
+        documents = ask_content(has_documents=holds_documents(folder))
+    if commit is None and not documents:
+        commit = ask_commits()
+    return documents, commit
 
 
 def _from_options(
@@ -278,6 +303,7 @@ def prepare(
     trust: Trust | None = None,
     workspace: Path | None = None,
     commit: Commits | None = None,
+    documents: bool | None = None,
     store: str | None = None,
     limits: Mapping[str, float] | None = None,
 ) -> InitResult:
@@ -292,6 +318,7 @@ def prepare(
         trust: what the folder must be trusted with; None where it was named.
         workspace: the folder that agents work in; None leaves the one in the data folder.
         commit: whether agents commit there; None leaves the default.
+        documents: whether it holds documents, in which one agent works; None leaves the default.
         store: the address of a database for the conversations; None leaves the files.
         limits: of cost, by their settings; those that are left out keep their defaults.
 
@@ -306,6 +333,8 @@ def prepare(
         wanted["paths"] = {"workspace": str(workspace)}
     if commit is not None:
         wanted["workspace"] = {"commit": commit}
+    if documents is not None:
+        wanted["conversations"] = {"agent": DOCUMENTS if documents else ""}
     if limits:
         wanted["limits"] = dict(limits)
     file = find_config(None, data)
@@ -336,6 +365,11 @@ def prepare(
         if limits:
             text += "\n[limits]\n# What models may cost, in dollars: work stops, and you are asked. 0 is no limit.\n"
             text += "".join(f"{name} = {amount:g}\n" for name, amount in limits.items())
+        if documents:
+            text += (
+                '\n[conversations]\n# The folder holds documents: this agent works alone. "" brings the phases back.\n'
+            )
+            text += f"agent = {json.dumps(DOCUMENTS)}\n"
         write_new(file, text + _workspace_text(here.workspace, commit, is_named=workspace is not None))
         created.append(str(file))
     else:
@@ -352,8 +386,18 @@ def prepare(
         owner_key_file=ring.file(OWNER) if has_own else None,
         new_owner=own if makes_owner and own not in owners else None,
         agents={slug: keys[slug].npub for slug in slugs},
+        only_agent=settings.conversations.agent,
         created=created,
+        needs=_needs(here.workspace, settings.workspace.path),
     )
+
+
+def _needs(workspace: Path, entries: Sequence[str]) -> list[str]:
+    """What the project needs and the sandbox does not have, with how to give it."""
+    project = ProjectEnvironment(workspace.resolve(), tuple(Path(entry).expanduser() for entry in entries))
+    needed = {name: found.kind.title for found in reversed(ecosystems_found(project)) for name in found.missing}
+    ways = how_to_get(project, needed, os.environ, entries)
+    return [f"{title} needs {name}: {how}." for (name, title), how in zip(needed.items(), ways, strict=True)]
 
 
 def _chain(default: str | list[str]) -> list[str]:
@@ -370,6 +414,8 @@ def _refuse_changes(file: Path, settings: Settings, wanted: dict[str, Any], chos
         raise UsageError(f"{file} exists and was not changed; set paths.workspace in it.")
     if wanted.get("workspace", {}).get("commit", settings.workspace.commit) != settings.workspace.commit:
         raise UsageError(f"{file} exists and was not changed; set workspace.commit in it.")
+    if wanted.get("conversations", {}).get("agent", settings.conversations.agent) != settings.conversations.agent:
+        raise UsageError(f"{file} exists and was not changed; set conversations.agent in it.")
     if wanted.get("store", settings.store) != settings.store:
         raise UsageError(f"{file} exists and was not changed; set store in it, above the first table.")
     if any(url not in settings.relays.urls for url in wanted.get("relays", {}).get("urls", ())):
@@ -475,13 +521,22 @@ def _print(made: InitResult) -> None:
             "client asks for your key: in Amethyst, Damus or Primal under Log in. Anyone who has that line can write "
             "as you, so keep it secret. If you already have a Nostr key, add its npub: `tenex owner add NPUB`."
         )
+    if made.only_agent:
+        output.message(f"\nThe folder holds documents: {made.only_agent} works in it alone.")
     here = [url for url in made.relays if is_here(url)]
+    if made.needs:
+        output.message("\nThe sandbox of the agents does not have what the project needs:")
+        for need in made.needs:
+            output.message(f"  {output.one_line(need)}")
     output.message(f"\nNext (settings: {made.config}):")
     if here:
         output.message(f"  {output.command('relay')}  the relay on this machine, in a terminal of its own")
     output.message(f"  {output.command('run')}    the daemon")
     output.message(f"  {output.command('chat')}   talk to the agents from a terminal")
     output.message(f"Work stops, and you are asked, at {limits_text(load(None, made.data, env={}))}: [limits] in it.")
+    output.message(
+        'Web pages: tools.add = ["fetch"] in it lets agents ask you for one; [web_search] sets a search service.'
+    )
     if len(here) == len(made.relays):
         output.message(f"A phone cannot reach {made.relays[0]}: name a relay that both can reach under relays.urls.")
     _print_code(made)
@@ -513,6 +568,8 @@ def _change(given: Globals, data: Path) -> None:
     output.message(f"  3  model   {', '.join(_chain(settings.models.default))}")
     output.message(f"  4  commits {settings.workspace.commit}")
     output.message(f"  5  limits  {limits_text(settings)}")
+    alone = settings.conversations.agent
+    output.message(f"  6  folder  {f'documents: {alone} works alone' if alone else 'software: agents work in phases'}")
     changes: dict[str, Any] | None = None
     match prompt("Change which", shown="none"):
         case "1":
@@ -525,6 +582,10 @@ def _change(given: Globals, data: Path) -> None:
             changes = {"workspace": {"commit": ask_commits(settings.workspace.commit)}}
         case "5":
             changes = {"limits": ask_limits(settings)}
+        case "6":
+            documents = ask_content(has_documents=bool(alone))
+            if documents != bool(alone):
+                changes = {"conversations": {"agent": DOCUMENTS if documents else ""}}
     if changes is None:
         output.message("Nothing was changed.")
         return

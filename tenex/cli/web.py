@@ -44,7 +44,7 @@ def web(
         raise UsageError(f"The pages are not installed. Run: {pip_install(extra='web')}")
     if port is not None and socket is not None:
         raise UsageError("Name --port or --socket, not both.")
-    from tenex.feature import checks_of, problems_of
+    from tenex.feature import checks_of, problems_of, tools_of
     from tenex.operations.doctor.findings import Case
     from tenex.operations.doctor.runner import Report, run_doctor
     from tenex.settings import resolve_paths
@@ -59,7 +59,7 @@ def web(
             config=given.config,
             env=dict(os.environ),
             trust=given.trust(),
-            features=[feature.name for feature in given.features],
+            features=tools_of(given.features),
             problems=problems_of(given.features),
         )
         return await run_doctor(case, checks_of(given.features))

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from tenex.operations.workspace_commands import Ended
     from tenex.tools.project_checks import KnownCheck
     from tenex.tools.project_commands import Command
+    from tenex.tools.project_environment import ProjectEnvironment
+    from tenex.tools.project_needs import FoundEcosystem
 
 workspace = group("Show and set up the project that agents work on.")
 
@@ -105,6 +107,7 @@ def show(given: Globals) -> None:
     from tenex.operations.workspace_commands import checks_known, checks_run, containment_of, lacks, setup_steps
     from tenex.settings import check_paths, resolve_paths
     from tenex.tools.project_commands import line_of
+    from tenex.tools.project_needs import ecosystems_found
     from tenex.tools.project_runs import ProjectRuns
     from tenex.tools.project_setup import propose_setup
 
@@ -117,6 +120,7 @@ def show(given: Globals) -> None:
     known = checks_known(settings, where)
     running = {check.name for check in checks_run(settings, where)}
     runs = ProjectRuns(where.data)
+    kinds = ecosystems_found(project)
     missing = list(lacks(settings, where))
     contained = containment_of(settings, where)
     facts = {
@@ -124,6 +128,9 @@ def show(given: Globals) -> None:
         "python": project.python(),
         "version": project.python_version(),
         "path": project.search_path(),
+        "ecosystems": [
+            {"name": found.kind.name, "file": found.file, "programs": dict(found.programs)} for found in kinds
+        ],
         "setup": [list(step) for step in steps],
         "proposed": [list(step) for step in proposed],
         "checks": [_check_facts(one, runs=one.check.name in running) for one in known],
@@ -133,7 +140,7 @@ def show(given: Globals) -> None:
     last = runs.last("setup", line_of(steps))
     lines = [
         f"workspace  {project.root}",
-        f"python     {project.python() or 'none'} {project.python_version()}".rstrip(),
+        *(_ecosystem_line(found, project) for found in kinds),
         f"setup      {output.one_line(line_of(steps)) or 'not set'}{f'; last run {last}' if last is not None else ''}",
     ]
     for one in known:
@@ -151,6 +158,13 @@ def show(given: Globals) -> None:
             f"\nProposed from the project's files; read it, then write it into {where.config or 'tenex.toml'}:"
         )
         output.message(setup_text(proposed))
+
+
+def _ecosystem_line(found: "FoundEcosystem", project: "ProjectEnvironment") -> str:
+    """What shows that a project is of a kind, and its programs."""
+    version = f" {project.python_version()}" if found.kind.name == "python" else ""
+    programs = (place or f"no {name}" for name, place in found.programs.items())
+    return f"{found.kind.name:<10} {', '.join(programs)}{version.rstrip()} ({output.one_line(found.file)})"
 
 
 def _check_facts(known: "KnownCheck", *, runs: bool) -> dict[str, Any]:

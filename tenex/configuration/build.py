@@ -13,7 +13,7 @@ from tenex.core.conversation import Conversation
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import PublicKey, Slug
 from tenex.core.people.trust import may_reach
-from tenex.core.ports import Checks, KindRunner, Model
+from tenex.core.ports import Checks, FileSender, KindRunner, Model
 from tenex.llm.scripted import Pace
 from tenex.nostr.keys import Key, KeyRing, RemoteKey, npub, parse_project_address, parse_public_key
 from tenex.nostr.profiles import Identity
@@ -27,12 +27,14 @@ from tenex.tools.changing import ToolSource
 from tenex.tools.check_runner import CheckRunner
 from tenex.tools.checkpoints import Checkpoints
 from tenex.tools.dependencies import ToolDependencies
+from tenex.tools.inbox import Inboxes
 from tenex.tools.overview import overview, workspace_notes
 from tenex.tools.process import DiskReserve
 from tenex.tools.project_checks import TESTS, ProjectCheck, checks_of
 from tenex.tools.project_environment import ProjectEnvironment
 from tenex.tools.registry import ToolRegistry
 from tenex.tools.sandbox import RunPolicy
+from tenex.tools.sent_files import SentFiles
 from tenex.tools.serialized_calls import Transactions
 from tenex.tools.shadow_git import CheckpointFailed, has_git
 from tenex.tools.shell_runner import Programs, ShellRules
@@ -89,6 +91,8 @@ class StaticContext:
     """What programs of agents write to in phases that permit no changes; None in a preview."""
     mcp_tools: ToolSource | None = None
     """The tools of MCP servers; None in a preview, which starts none."""
+    file_sender: FileSender | None = None
+    """Uploads files for people; None in a preview."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,7 +237,7 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
         project=project,
         only_agent=only_agent(settings, library),
         sees_pictures=sees_pictures(settings, library),
-        routes_by_rule=settings.conversations.route_by_rule,
+        conversations=settings.conversations.to_core(),
         limits=settings.limits.to_core(),
         gates=settings.gates.to_core(),
         approvals=_approvals(settings, people.owners),
@@ -404,6 +408,8 @@ def _tools(
         check_asks=check is RunPolicy.UNSANDBOXED and not is_offline,
         skills=own.skills,
         background=ground.background,
+        sent_files=sent_files(settings, ground),
+        inboxes=Inboxes(where.conversations),
     )
     loaded = own.load(library, ground.workspace, shell.policy, parts.programs)
     tools = [*standard_tools(parts), *loaded.tools]
@@ -418,6 +424,11 @@ def _tools(
         lambda conversation: where.check_logs / conversation,
     )
     return registry, loaded, checks
+
+
+def sent_files(settings: Settings, ground: StaticContext) -> SentFiles:
+    """What sends files to people, as the settings permit it."""
+    return SentFiles(ground.file_sender, most=settings.files.max_bytes, never=settings.files.never)
 
 
 def _changes_of(shadow: Checkpoints | None, conversation: Conversation, belongs: Mapping[str, str]) -> str:
@@ -471,8 +482,11 @@ def environment_of(settings: Settings, where: ProjectPaths) -> ProjectEnvironmen
 
 
 def program_folders(settings: Settings) -> tuple[Path, ...]:
-    """Folders of programs besides the workspace's and the system's; relative ones are below the data folder."""
-    return tuple(settings.data / folder for folder in settings.workspace.path)
+    """Folders of programs and toolchains besides the workspace's and the system's.
+
+    Relative ones are below the data folder, and `~` is the home folder of the daemon's user.
+    """
+    return tuple(settings.data / Path(folder).expanduser() for folder in settings.workspace.path)
 
 
 def disk_reserve(settings: Settings, where: ProjectPaths) -> DiskReserve:

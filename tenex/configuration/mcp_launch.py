@@ -22,9 +22,10 @@ from tenex.settings import ProjectPaths
 from tenex.tools import sandbox, workspace_scan
 from tenex.tools.git_config import folders_elsewhere
 from tenex.tools.process import supervised
-from tenex.tools.project_environment import PARTS, SYSTEM, SYSTEM_PATH
+from tenex.tools.project_environment import SYSTEM, SYSTEM_PATH
 from tenex.tools.shell_runner import LIMITS
 from tenex.tools.supervisor import TOO_MANY
+from tenex.tools.toolchains import PARTS
 from tenex.tools.witness import Witness
 from tenex.tools.workspace_scan import Mark
 from tenex.tools.workspace_view import WorkspaceView
@@ -96,7 +97,8 @@ class Launcher:
             OSError: the view cannot be mounted.
         """
         folder, program = self.check(config)
-        prefix, mount = view.launch()
+        prefix, mount = view.launch(network=config.network)
+        shared = view.shared
         line = sandbox.wrapped(
             self.root,
             [str(program), *config.args],
@@ -107,12 +109,14 @@ class Launcher:
             folders=self._places(config, program, folder),
             scratch=view.tmp,
             mount=mount,
+            joins=shared is not None and shared.has_network and not config.network,
         )
         return Program(
             command=_supervised([*prefix, *line]),
             environment=_environment(config, program),
             folder=self.root,
             umask=self.umask,
+            descriptors=view.descriptors,
             exceeded=EXCEEDED,
         )
 

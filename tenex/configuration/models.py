@@ -152,6 +152,8 @@ def client_config(settings: Settings, places: ProjectPaths) -> tuple[ModelClient
     """The configuration of the client; with a fault for each file of a key that is named and cannot be read."""
     models = settings.models
     named = {parts[0] for chain in models.named().values() for name in chain if (parts := split_name(name))}
+    if isinstance(models.transcription, str) and (parts := split_name(models.transcription)):
+        named.add(parts[0])
     faults: list[str] = []
     providers: dict[str, ProviderConfig] = {}
 
@@ -171,6 +173,7 @@ def client_config(settings: Settings, places: ProjectPaths) -> tuple[ModelClient
         providers[name] = with_key(ProviderConfig(name=name, kind=kind, **reached), faults)
         if given.grammar != "none" and kind in WITHOUT_GRAMMAR:
             faults.append(f"models.providers.{name}.grammar: the kind {kind} takes none; remove it")
+    pictures = PictureFolder(places.data / PICTURES)
     config = ModelClientConfig(
         providers=providers,
         prices={name: Price(**price.model_dump()) for name, price in models.prices.items()},
@@ -178,7 +181,8 @@ def client_config(settings: Settings, places: ProjectPaths) -> tuple[ModelClient
         stream=models.stream,
         max_output_tokens=models.max_output_tokens,
         sees=frozenset(models.vision),
-        picture=PictureFolder(places.data / PICTURES).read,
+        picture=pictures.read,
+        has_picture=pictures.has,
         read_again=lambda provider: with_key(provider, []),
     )
     return config, faults

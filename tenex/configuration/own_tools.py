@@ -4,11 +4,13 @@ One with a fault is left out and named, by the log, `tenex status`, `tenex confi
 else is served.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import chain
 from typing import Any, Final
 
+from tenex.core.errors import ConfigurationError
 from tenex.core.ids import Slug
 from tenex.core.work.tool_names import server_of
 from tenex.log import get_logger
@@ -52,7 +54,8 @@ class OwnTools:
     @property
     def names(self) -> frozenset[str]:
         """Every tool that an agent may name, built in or not; of one that was left out nothing is offered."""
-        return frozenset({*TOOL_NAMES, *self.plugins.names, *self.settings.tools.commands})
+        own = {*self.plugins.names, *self.settings.tools.commands}
+        return frozenset({*TOOL_NAMES, *self.settings.feature_tools, *own})
 
     def added(self, agent: Slug) -> tuple[str, ...]:
         """The tools that an agent has besides those that its file names; those of MCP servers may come later."""
@@ -86,7 +89,7 @@ class OwnTools:
 
     def unused(self, library: PromptLibrary) -> list[str]:
         """Tools that no agent has, each as a sentence."""
-        had = _named(library)
+        had = named_tools(library)
         places = {name: source.name for source in self.plugins.sources for name in source.claims}
         places |= {name: f"tools.commands.{name}" for name in self.commands}
         return [
@@ -104,6 +107,20 @@ class OwnTools:
             for name, program in missing.items()
             if program
         ]
+
+    def feature_tools(self, named: Collection[str]) -> tuple[list[Tool], list[str]]:
+        """The tools of features that agents name, and for each that cannot be made why, as a sentence."""
+        tools: list[Tool] = []
+        faults: list[str] = []
+        for name, place in self.settings.feature_tools.items():
+            if name not in named:
+                continue
+            module, _, function = place.partition(":")
+            try:
+                tools.append(getattr(import_module(module), function)(self.settings))
+            except ConfigurationError as error:
+                faults += error.faults
+        return tools, faults
 
     def skill_lines(self) -> SkillLines:
         """The skills as prompts list them."""
@@ -126,13 +143,16 @@ class OwnTools:
         Raises:
             UntrustedFolder: a file has changed since the user trusted its folder.
         """
-        tools = self.plugins.load(_named(library), workspace.root)
+        named = named_tools(library)
+        tools = self.plugins.load(named, workspace.root)
+        of_features, without = self.feature_tools(named)
+        tools += of_features
         reasons = {name: why_not_offered(template, policy) for name, template in self.commands.items()}
         if programs is not None:
             tools += [command_tool(self.commands[name], programs) for name, why in reasons.items() if not why]
         kinds = register_kinds(self.settings.plugins.allow)
         unavailable = (f"tools.commands.{name}: {why}" for name, why in reasons.items() if why)
-        loaded = Loaded(self, tuple(tools), (*self.faults, *kinds, *unavailable, *self.unknown(library)))
+        loaded = Loaded(self, tuple(tools), (*self.faults, *without, *kinds, *unavailable, *self.unknown(library)))
         loaded.log()
         return loaded
 
@@ -182,11 +202,11 @@ def find_own_tools(settings: Settings, where: ProjectPaths) -> OwnTools:
         UntrustedFolder: a file has changed since the user trusted its folder.
     """
     faults: list[str] = []
-    built_in = dict.fromkeys({*TOOL_NAMES, *RESERVED}, _BUILT_IN)
+    built_in = dict.fromkeys({*TOOL_NAMES, *settings.feature_tools, *RESERVED}, _BUILT_IN)
     commands: dict[str, CommandTemplate] = {}
     for name, given in settings.tools.commands.items():
         own: list[str] = []
-        template = _template(name, given, own)
+        template = _template(name, given, own, taken=built_in)
         if template is not None:
             commands[name] = template
         faults += [f"tools.commands.{name}: {fault}" for fault in own]
@@ -199,9 +219,9 @@ def find_own_tools(settings: Settings, where: ProjectPaths) -> OwnTools:
     return OwnTools(settings=settings, plugins=plugins, commands=commands, skills=skills, faults=tuple(faults))
 
 
-def _template(name: str, given: CommandTool, faults: list[str]) -> CommandTemplate | None:
+def _template(name: str, given: CommandTool, faults: list[str], *, taken: Collection[str]) -> CommandTemplate | None:
     """The command of a table; None if it has a fault."""
-    if name in TOOL_NAMES:
+    if name in taken and name not in RESERVED:
         faults.append(f"this is the name of {_BUILT_IN}; choose another.")
     elif why := fault_of_name(name):
         faults.append(f"it {why}")
@@ -222,5 +242,6 @@ def _shown(argument: tuple[str | Placeholder, ...]) -> str:
     return "".join(part if isinstance(part, str) else f"{{{part.name}}}" for part in argument)
 
 
-def _named(library: PromptLibrary) -> frozenset[str]:
+def named_tools(library: PromptLibrary) -> frozenset[str]:
+    """The tools that agents have by their files or the settings."""
     return frozenset(name for agent in library.definitions.values() for name in agent.tools)

@@ -107,6 +107,10 @@ class ToolRule:
     """A digest of its name, description and schema: a person who allows its calls allows them as long as it is this."""
     needs: tuple[CallNeed, ...] = ()
     """What a call may ask for beyond that; a person is asked about each such call."""
+    phases: frozenset[Phase] = frozenset()
+    """The phases in which it may be used, of those that its access permits; all of them unless given."""
+    address: str = ""
+    """The argument that holds the address it goes to: what is like a call is one to the same host."""
 
     def needs_of(self, arguments: Mapping[str, Any]) -> tuple[CallNeed, ...]:
         """What a call with these arguments asks for."""
@@ -256,6 +260,17 @@ class GateRules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationRules:
+    """How conversations go on, where that is neither a limit nor about a gate.
+
+    All are settings: `settings.sections` makes `[conversations]` of these fields.
+    """
+
+    route_by_rule: bool = True
+    """Whether a step that leaves one choice is taken without asking the router's model."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Beginner:
     """What begins a conversation where the first message mentions it, as users see it."""
 
@@ -342,29 +357,31 @@ class KindRules(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """Everything configured that `decide` goes by."""
+    """Everything configured that `decide` goes by.
+
+    No field has a default: `configure` in `configuration/build.py` gives each, and a forgotten one starts no daemon.
+    """
 
     roster: Mapping[Slug, Agent]
     tools: Mapping[str, ToolRule]
     project: Agent
     """The orchestrator, who speaks with the project's key."""
-    only_agent: Slug = Slug("")
+    only_agent: Slug
     """The agent that new conversations are with; "" where the orchestrator routes them through the phases."""
-    sees_pictures: bool = False
+    sees_pictures: bool
     """Whether a model can be shown pictures."""
-    routes_by_rule: bool = True
-    """Whether a step that leaves one choice is taken without asking the router's model."""
-    limits: Limits = field(default_factory=Limits)
-    gates: GateRules = field(default_factory=GateRules)
-    approvals: ApprovalPolicy = field(default_factory=ApprovalPolicy)
-    notifications: NotificationRules = field(default_factory=NotificationRules)
-    kinds: Mapping[str, KindRules] = field(default_factory=dict)
+    conversations: ConversationRules
+    limits: Limits
+    gates: GateRules
+    approvals: ApprovalPolicy
+    notifications: NotificationRules
+    kinds: Mapping[str, KindRules]
     """What is configured of each kind of conversation, by its name."""
-    disabled: Mapping[Slug, tuple[str, ...]] = field(default_factory=dict)
+    disabled: Mapping[Slug, tuple[str, ...]]
     """What a mention would begin and that cannot be used, each with its faults."""
-    disabled_agents: Mapping[Slug, tuple[str, ...]] = field(default_factory=dict)
+    disabled_agents: Mapping[Slug, tuple[str, ...]]
     """Agents whose files have faults, each with them."""
-    has_lessons: Callable[[], bool] = field(default=lambda: False, compare=False)
+    has_lessons: Callable[[], bool] = field(compare=False)
     """Whether agents have recorded a lesson in this project; what is decided by it is recorded, so no replay asks."""
 
     @property
@@ -405,3 +422,23 @@ class Policy:
         """The worker or expert who is meant and may be given a turn, however the name is written (`names.find`)."""
         slug = names.find(written, self.routable)
         return None if slug is None else self.roster[slug]
+
+
+def default_policy(*, roster: Mapping[Slug, Agent], tools: Mapping[str, ToolRule], project: Agent) -> Policy:
+    """A policy without settings, for what runs without a daemon: each rule is as it is by default."""
+    return Policy(
+        roster=roster,
+        tools=tools,
+        project=project,
+        only_agent=Slug(""),
+        sees_pictures=False,
+        conversations=ConversationRules(),
+        limits=Limits(),
+        gates=GateRules(),
+        approvals=ApprovalPolicy(),
+        notifications=NotificationRules(),
+        kinds={},
+        disabled={},
+        disabled_agents={},
+        has_lessons=lambda: False,
+    )

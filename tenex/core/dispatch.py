@@ -30,10 +30,11 @@ from tenex.core.approvals.decide import remind
 from tenex.core.config import Policy, Replay
 from tenex.core.conversation import Conversation
 from tenex.core.delivery.decide import expired, published, quiet_hours_over
-from tenex.core.effects import Check, Inspect, Key, ModelCall, Route, ToolCall, Undo, Work
+from tenex.core.effects import Check, Inspect, Key, ModelCall, Route, Show, ToolCall, Undo, Work
 from tenex.core.functions.undecided import DeferrableSignal, EvaluationRequested, FunctionsEvaluated
 from tenex.core.functions.verdicts import FunctionQuestion, Unanswered, Verdict
 from tenex.core.ids import Millis, RunId
+from tenex.core.inbox import show
 from tenex.core.inbox.claims import on_deletion, on_message
 from tenex.core.inbox.commands import report_undo
 from tenex.core.inbox.decide import on_left
@@ -58,6 +59,7 @@ from tenex.core.signals import (
     Published,
     RollBack,
     RouteAnswered,
+    ShowReturned,
     Signal,
     TimerFired,
     ToolReturned,
@@ -177,6 +179,9 @@ def _consequences(transaction: Transaction, signal: Signal) -> Transaction:  # n
         case UndoReturned(key=key, outcome=undone):
             if key in pending(transaction.state):
                 report_undo(transaction, undone)
+        case ShowReturned(key=key, outcome=shown):
+            if key in pending(transaction.state):
+                show.report(transaction, key.seq, shown)
         case Published(key=key, outcome=outcome):
             published(transaction, key, outcome)
         case RollBack():
@@ -268,6 +273,8 @@ def _under_way(state: Conversation) -> tuple[str, ...]:
                 works.append(f"the check {name}")
             case Undo():
                 works.append("the undo of files")
+            case Show():
+                works.append("a file for a user")
     return tuple(works[:INTERRUPTED])
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from tenex.core.config import Replay
 from tenex.core.ids import ConversationId, Millis, RunId
 from tenex.core.messages import CallRequest, Entry
-from tenex.core.port_values import ExecutionContext, UnsignedEvent
+from tenex.core.port_values import ExecutionContext, FileDestination, UnsignedEvent
 from tenex.core.undo.records import UndoScope
 
 
@@ -29,6 +29,7 @@ class Work(StrEnum):
     UNDO = "undo"
     INSPECT = "inspect"
     CHECK = "check"
+    SHOW = "show"
 
 
 class Key(NamedTuple):
@@ -144,7 +145,17 @@ class Check:
     is_earlier: bool = False
 
 
-Effect = Route | ModelCall | ToolCall | Publish | Timer | KindEffect | Evaluate | Undo | Inspect | Check
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Show:
+    """Read a file of the workspace for a user who wants to see it, and upload it where it is no short text."""
+
+    key: Key
+    conversation: ConversationId
+    path: str
+    destination: FileDestination
+
+
+Effect = Route | ModelCall | ToolCall | Publish | Timer | KindEffect | Evaluate | Undo | Inspect | Check | Show
 
 
 def may_start_early(effect: Effect) -> bool:

@@ -197,6 +197,10 @@ class RelayUnavailable(TransientError):
     """A relay did not answer in time, or is not there."""
 
 
+class FileNotSent(TransientError):
+    """No server has taken a file for a person."""
+
+
 class ModelUnavailable(TransientError):
     """A model's server did not answer, or asked us to wait.
 

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from tenex.core.approvals.state import Request
 from tenex.core.conversation import Conversation
-from tenex.core.effects import Effect, Evaluate, Key, ModelCall, Publish, Route, Timer, ToolCall, Undo, Work
+from tenex.core.delivery.files import destination
+from tenex.core.effects import Effect, Evaluate, Key, ModelCall, Publish, Route, Show, Timer, ToolCall, Undo, Work
 from tenex.core.kind import all_kinds
 from tenex.core.people.trust import least_trusted
 from tenex.core.port_values import ExecutionContext
@@ -39,6 +40,8 @@ def pending(conversation: Conversation) -> dict[Key, Effect]:
         effects.extend(_of_request(request))
     for kind in all_kinds():
         effects.extend(kind.effects(conversation))
+
+    effects.extend(_of_shows(conversation))
 
     undo = conversation.work.undo
     if undo is not None and undo.is_open:
@@ -89,6 +92,12 @@ def _of_request(request: Request) -> Iterator[Timer]:
         yield Timer(key=Key(Work.TIMER, request.seq, "approval-reminder"), due=request.remind_at)
 
 
+def _of_shows(conversation: Conversation) -> Iterator[Show]:
+    for seq, show in conversation.delivery.shows.items():
+        key = Key(Work.SHOW, seq)
+        yield Show(key=key, conversation=conversation.id, path=show.path, destination=show.destination)
+
+
 def _of_run(conversation: Conversation, run: Run) -> list[Effect]:
     effects: list[Effect] = []
     if run.wants is not None:
@@ -126,6 +135,8 @@ def _of_run(conversation: Conversation, run: Run) -> list[Effect]:
 def _context(conversation: Conversation, run: Run, call: Call) -> ExecutionContext:
     turn = conversation.work.turn
     person = least_trusted(conversation)
+    author = person.author or None if person else None
+    role = person.role if person else None
     return ExecutionContext(
         conversation_id=conversation.id,
         cycle=conversation.cycle.number,
@@ -140,7 +151,8 @@ def _context(conversation: Conversation, run: Run, call: Call) -> ExecutionConte
         touched=conversation.cycle.touched,
         read=run.read,
         agent_state=conversation.memory.agent_states.get(run.state_key),
-        author=person.author or None if person else None,
-        role=person.role if person else None,
+        author=author,
+        role=role,
         answers=answers_to(run.entries, call.request) if server_of(call.request.tool) else (),
+        destination=destination(conversation, author, role),
     )

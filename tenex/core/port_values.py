@@ -131,6 +131,53 @@ class Quotation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AttachedFile:
+    """A file for a person: at an address where a server took it, else with words that stand in its place."""
+
+    name: str
+    media_type: str
+    size: int
+    """Bytes of what is at the address."""
+    caption: str = ""
+    url: str = ""
+    """Where it can be loaded; "" where it was not sent."""
+    x: str = ""
+    """The SHA-256 of what is at the address, in hexadecimal."""
+    dim: str = ""
+    """Of a picture: `<width>x<height>` in pixels."""
+    key: str = ""
+    """Of one that is encrypted: its key, its nonce and the SHA-256 of what is decrypted, in hexadecimal."""
+    nonce: str = ""
+    ox: str = ""
+    instead: str = ""
+    """What the person reads in place of a file that was not sent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileDestination:
+    """Where a file for a person goes: to the conversation, as the form of its messages has it."""
+
+    address: Mapping[str, Any] = field(default_factory=dict)
+    """As in `OutgoingMessage`; empty outside of a conversation that is published."""
+    reply_to: Mapping[str, Any] = field(default_factory=dict)
+    """As in `OutgoingMessage`."""
+    person: PublicKey | None = None
+    """The user on whose behalf it is sent."""
+    role: Role | None = None
+    waiting: int = 0
+    """Files that wait for the next messages of the conversation."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowOutcome:
+    """What came of a `/show`."""
+
+    text: str = ""
+    """What the person reads: the file where it is short text, a list where it is a folder, why there is nothing."""
+    files: tuple[AttachedFile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionReply:
     """What a person has answered to a question of a tool."""
 
@@ -166,6 +213,10 @@ class ExecutionContext:
     """What that user may do; None where no message is known."""
     answers: tuple[QuestionReply, ...] = ()
     """What people have answered to questions of this tool with these arguments, the oldest first."""
+    destination: FileDestination = FileDestination()
+    """Where a file for a person goes."""
+    tools: frozenset[str] = frozenset()
+    """The tools that the agent may call in this phase; set by those who carry the call out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,3 +258,5 @@ class ToolResult:
     """What it asks a person before it can go on; nothing was done. It is called again with the answer."""
     form: Mapping[str, Any] = field(default_factory=dict)
     """The fields of that question, as `core.forms` stores them; empty where every text is an answer."""
+    files: tuple[AttachedFile, ...] = ()
+    """Files that go to a person with the next message of the agent."""

@@ -8,9 +8,20 @@ from tenex.core.conversation import Conversation, Run
 from tenex.core.cycle.checks import CheckResult, Inspection
 from tenex.core.effects import Check, Inspect, KindEffect
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
+from tenex.core.inbox.sent_files import ReceivedFile, SentFile
 from tenex.core.messages import ModelRequest, ModelStep, StartEntry, ToolSpec
 from tenex.core.phases import Phase
-from tenex.core.port_values import ExecutionContext, Handoff, PublishOutcome, Quotation, ToolResult, UnsignedEvent, Wrap
+from tenex.core.port_values import (
+    AttachedFile,
+    ExecutionContext,
+    FileDestination,
+    Handoff,
+    PublishOutcome,
+    Quotation,
+    ToolResult,
+    UnsignedEvent,
+    Wrap,
+)
 from tenex.core.records import Record
 from tenex.core.signals import InboundMessage, Signal
 
@@ -49,6 +60,8 @@ class OutgoingMessage:
     """Whom they may not name."""
     most_bytes: int = 0
     """Of an event, where its key signs only small ones; 0 where relays alone limit it."""
+    files: tuple[AttachedFile, ...] = ()
+    """What goes with it; `text` has what is read of them (`delivery.files.words_with_files`)."""
 
 
 class Sealer(Protocol):
@@ -120,6 +133,26 @@ class KindTask(Protocol):
     @property
     def is_busy(self) -> bool:
         """Whether a step is under way, from when it was asked for until it is known to be durable."""
+
+
+class FileSender(Protocol):
+    """Uploads files for people, to where they can be loaded with a link."""
+
+    async def send(
+        self, data: bytes, *, name: str, media_type: str, unique: str, destination: FileDestination
+    ) -> AttachedFile:
+        """Upload a file in the form of its conversation, encrypted where that is; the same again makes no second copy.
+
+        Args:
+            data: the file.
+            name: as people are shown it.
+            media_type: what it is.
+            unique: identifies what sends it, so that a repetition after a restart gives the same.
+            destination: the conversation.
+
+        Raises:
+            FileNotSent: no server has it; the sentence says why.
+        """
 
 
 class Checks(Protocol):
@@ -282,11 +315,14 @@ class Quotations(Protocol):
         """
 
 
-class Pictures(Protocol):
-    """Loads the pictures of messages."""
+class Files(Protocol):
+    """Loads the files that messages name."""
 
-    async def load(self, addresses: Sequence[str]) -> tuple[str, ...]:
-        """Have these pictures ready for models; why each of the others could not be loaded. Never raises."""
+    async def load(self, files: Sequence[SentFile], conversation: ConversationId) -> tuple[ReceivedFile, ...]:
+        """Have these files ready for the agents of a conversation, in bounded time; what became of each. Never raises.
+
+        A link that turns out to lead to a page of the web is no file, and left out.
+        """
 
 
 class Observer(Protocol):

@@ -29,6 +29,8 @@ from tenex.core.cycle.records import (
 from tenex.core.delivery.records import (
     Ask,
     Delivered,
+    FileRequested,
+    FileShown,
     MessageSent,
     OutboxExpired,
     Purpose,

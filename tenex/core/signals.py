@@ -15,8 +15,9 @@ from tenex.core.effects import Key
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.functions.verdicts import Verdict
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, RunId, Slug
+from tenex.core.inbox.sent_files import ReceivedFile, SentFile
 from tenex.core.messages import NO_USAGE, ModelStep, Usage
-from tenex.core.port_values import PublishOutcome, Quotation, ToolResult, UndoOutcome
+from tenex.core.port_values import PublishOutcome, Quotation, ShowOutcome, ToolResult, UndoOutcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +48,10 @@ class InboundMessage:
     title: str = ""
     about: str = ""
     """What it comments on beyond events: an address or a page of the web."""
-    pictures: tuple[str, ...] = ()
-    """Addresses in its text that are of pictures, the first few."""
+    files: tuple[SentFile, ...] = ()
+    """The files that it names, the first few, as long as they are not looked up."""
+    files_left_out: int = 0
+    """How many more it names."""
     is_reaction: bool = False
     """Whether it is a reaction (NIP-25): its text is a picture. It is to the event that it replies to; where it
     replies to none, to the work under way."""
@@ -97,8 +100,8 @@ class MessageReceived:
     """What is known of the events it replies to or quotes beyond its conversation; None before that was looked up."""
     thread: tuple[Quotation, ...] = ()
     """What was written before it in a thread that it calls us into, the oldest first."""
-    not_loaded: tuple[str, ...] = ()
-    """Why pictures of it could not be loaded, each."""
+    files: tuple[ReceivedFile, ...] = ()
+    """What became of the files that it names."""
     is_plain: bool = False
     """Whether it is text even if it looks like a command or a mention: a program wrote it. Then it decides nothing."""
 
@@ -237,6 +240,14 @@ class UndoReturned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShowReturned:
+    """A file was looked up for a user."""
+
+    key: Key
+    outcome: ShowOutcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Inspected:
     """What the workspace holds after a turn was compared with the beginning of its cycle."""
 
@@ -328,6 +339,7 @@ Signal = (
     | TimerFired
     | Evaluated
     | UndoReturned
+    | ShowReturned
     | Inspected
     | Checked
     | Published

@@ -127,6 +127,8 @@ class ModelClientConfig:
     """The full names of models that are shown pictures."""
     picture: Callable[[str], Picture | None] = lambda _: None
     """Gives the picture of an address in a user's text, if it was loaded; blocks."""
+    has_picture: Callable[[str], bool] = lambda _: False
+    """Whether it was loaded; blocks."""
     read_again: Callable[[ProviderConfig], ProviderConfig] = lambda provider: provider
     """Gives a provider with its key as it is now, after its server has refused the one it had."""
 

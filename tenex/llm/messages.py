@@ -6,7 +6,7 @@ in tags that name the author, and no text can close or imitate them.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import chain
@@ -27,7 +27,7 @@ from pydantic_ai.messages import (
 )
 
 from tenex.core.ids import CallId, PublicKey
-from tenex.core.inbox.images import addresses_in
+from tenex.core.inbox.images import addresses_in, is_picture_address
 from tenex.core.messages import AgentText, CallRequest, CallResult, Entry, ModelStep, Note, Picture, UserText
 from tenex.core.text.names import is_placeholder, short_key
 
@@ -47,6 +47,9 @@ PICTURES: Final = 8
 
 PICTURE_BYTES: Final = 15 * 1024 * 1024
 """Of all pictures in a request, which are a third larger there; Anthropic takes 32 MB."""
+
+NOT_THERE: Final = "it was not loaded, or is not kept any more"
+"""Why a picture is not shown that a text names."""
 
 NOTED: Final = "Noted."
 """The model's text between results and other texts, where a template wants an answer after results."""
@@ -68,8 +71,8 @@ class _Between:
     calls: tuple[CallRequest, ...] = ()
     results: list[CallResult] = field(default_factory=list)
     words: list[str] = field(default_factory=list)
-    pictures: dict[str, Picture | None] = field(default_factory=dict)
-    """By address, of the users' texts among these words."""
+    pictures: dict[str, Picture | str] = field(default_factory=dict)
+    """By address, of the users' texts among these words, or why they are not shown."""
     said: int = 0
     """How many of these words come up to the last message; notes follow."""
 
@@ -81,7 +84,7 @@ def messages(
     marks_failures: bool,
     is_strict: bool = False,
     marks_cache: bool = False,
-    pictures: Mapping[str, Picture | None] = MappingProxyType({}),
+    pictures: Mapping[str, Picture | str] = MappingProxyType({}),
 ) -> list[ModelMessage]:
     """The entries as messages.
 
@@ -90,7 +93,7 @@ def messages(
     rules of Mistral: ids of nine letters and digits, and an answer of the model between results and a user's text.
     `marks_cache` is for Anthropic, which caches blocks: each message of the conversation is one, and the last is
     marked, since the notes after it differ in the agent's next run.
-    `pictures` are shown behind the texts that hold their addresses; of one that is None it is said that it is not.
+    `pictures` are shown behind the texts that hold their addresses; of the others it is said there why they are not.
     """
     made: list[ModelMessage] = []
     between = _Between()
@@ -133,7 +136,7 @@ def _close(made: list[ModelMessage], between: _Between, marks_failures: bool, is
         made += [ModelRequest(parts=parts), ModelResponse(parts=[TextPart(NOTED)])]
         parts = []
     notes = between.words[between.said :]
-    shown: list[UserContent] = [part for item in between.pictures.items() for part in _shown(*item)]
+    shown = _shown(between.pictures)
     if between.said and notes:
         parts.append(UserPromptPart([*words[: -len(notes)], *shown, CachePoint(), "\n\n".join(notes)]))
     elif shown:
@@ -143,25 +146,58 @@ def _close(made: list[ModelMessage], between: _Between, marks_failures: bool, is
     made.append(ModelRequest(parts=parts))
 
 
-def pictures_of(entries: Sequence[Entry], picture: Callable[[str], Picture | None]) -> dict[str, Picture]:
-    """The newest pictures that users' texts name, by address, as many as a request may hold; blocks."""
-    chosen: dict[str, Picture] = {}
+def pictures_of(
+    entries: Sequence[Entry], picture: Callable[[str], Picture | None], has_picture: Callable[[str], bool]
+) -> dict[str, Picture | str]:
+    """The pictures that users' texts name, by address: the newest, as many as a request may hold; else why not. Blocks.
+
+    `has_picture` is whether one was loaded; a text names others by their ending alone.
+    """
+    chosen: dict[str, Picture | str] = {}
+    count = 0
     room = PICTURE_BYTES
-    texts = (entry.text for entry in reversed(entries) if isinstance(entry, UserText))
-    for address in dict.fromkeys(chain.from_iterable(map(addresses_in, texts))):
-        if len(chosen) == PICTURES:
-            break
+    for address in _named_pictures(entries, has_picture):
+        if not has_picture(address):
+            chosen[address] = NOT_THERE
+            continue
+        if count == PICTURES:
+            chosen[address] = f"a request holds the newest {PICTURES}"
+            continue
         shown = picture(address)
-        if shown is not None and len(shown.data) <= room:
+        if shown is None:
+            chosen[address] = NOT_THERE
+        elif len(shown.data) > room:
+            chosen[address] = "the newer ones in this request are too large for more"
+        else:
             chosen[address] = shown
+            count += 1
             room -= len(shown.data)
     return chosen
 
 
-def _shown(address: str, picture: Picture | None) -> tuple[UserContent, ...]:
-    if picture is None:
-        return (f"The picture at {address} cannot be shown to you.",)
-    return f"The picture at {address}:", BinaryContent(picture.data, media_type=picture.media_type)
+def unseen_pictures(entries: Sequence[Entry], has_picture: Callable[[str], bool], why: str) -> dict[str, Picture | str]:
+    """The pictures that users' texts name, by address, for a model that is shown none of them; blocks."""
+    named = _named_pictures(entries, has_picture)
+    return {address: why if has_picture(address) else NOT_THERE for address in named}
+
+
+def _named_pictures(entries: Sequence[Entry], has_picture: Callable[[str], bool]) -> Iterator[str]:
+    """The addresses of pictures in users' texts, each once, those of the newest text first."""
+    texts = (entry.text for entry in reversed(entries) if isinstance(entry, UserText))
+    addresses = dict.fromkeys(chain.from_iterable(map(addresses_in, texts)))
+    return (address for address in addresses if is_picture_address(address) or has_picture(address))
+
+
+def _shown(pictures: Mapping[str, Picture | str]) -> list[UserContent]:
+    """The pictures, each behind its address; and before them which are not shown, so that no model makes them up."""
+    parts: list[UserContent] = []
+    unseen = [f"{address} ({why})" for address, why in pictures.items() if isinstance(why, str)]
+    if unseen:
+        parts.append(f"Not shown to you, so do not guess what is on it: {'; '.join(unseen)}.")
+    for address, picture in pictures.items():
+        if isinstance(picture, Picture):
+            parts += [f"The picture at {address}:", BinaryContent(picture.data, media_type=picture.media_type)]
+    return parts
 
 
 def _answer(step: ModelStep, maker: str) -> ModelResponse:

@@ -4,8 +4,9 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from hashlib import sha256
 from math import inf
 from time import monotonic
@@ -20,7 +21,7 @@ from pydantic_ai.usage import RequestUsage
 
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.memory.window import request_tokens, squeezed, weight
-from tenex.core.messages import NO_USAGE, ModelRequest, ModelStep, Picture, Usage
+from tenex.core.messages import NO_USAGE, Entry, ModelRequest, ModelStep, Picture, Usage, UserText
 from tenex.core.ports import OnText, ignore_text
 from tenex.log import get_logger
 
@@ -29,7 +30,7 @@ from .compatible import CompatibleChatModel
 from .config import ModelClientConfig, ProviderConfig
 from .cut_input import REMEDY, CutInput, ReportedInput
 from .errors import is_of_account, rejects_form, rejects_order, translate
-from .messages import messages, pictures_of
+from .messages import messages, pictures_of, unseen_pictures
 from .overflow import overflow
 from .pricing import bill_for, usage_of
 from .providers import base_settings, cache_settings
@@ -355,14 +356,13 @@ class ProviderModel:
     async def _bounded(self, request: ModelRequest, way: _Way, on_text: OnText, state: _StreamState) -> ModelStep:
         state.sent = _size(request)
         state.stream = None
-        shown: Mapping[str, Picture | None] = {}
-        state.pictures = frozenset()
-        if self.name in self._config.sees:
-            shown = await asyncio.to_thread(pictures_of, request.entries, self._config.picture)
-            if not way.pictures or frozenset(shown) in self._rejected:
-                shown = dict.fromkeys(shown)
-            else:
-                state.pictures = frozenset(shown)
+        shown: dict[str, Picture | str] = {}
+        if any(isinstance(entry, UserText) and "://" in entry.text for entry in request.entries):
+            shown = await asyncio.to_thread(self._pictures, request.entries)
+        state.pictures = frozenset(address for address, picture in shown.items() if isinstance(picture, Picture))
+        if state.pictures and (not way.pictures or state.pictures in self._rejected):
+            shown |= dict.fromkeys(state.pictures, "your server has refused it")
+            state.pictures = frozenset()
         sent = messages(
             request.entries,
             self._maker,
@@ -411,6 +411,13 @@ class ProviderModel:
         return step_of(
             response, self.name, "" if request.purpose == "route" else self._maker, usage, tool, request.tools
         )
+
+    def _pictures(self, entries: Sequence[Entry]) -> dict[str, Picture | str]:
+        """What the request shows of the pictures that it names, and why not of the others; blocks."""
+        has_picture = cache(self._config.has_picture)
+        if self.name in self._config.sees:
+            return pictures_of(entries, self._config.picture, has_picture)
+        return unseen_pictures(entries, has_picture, "you are not set to see pictures")
 
     async def _answer(
         self,

@@ -9,6 +9,9 @@ from typing import Any, Final
 
 from .schemas import finite
 
+IMAGE: Final = "An image"
+"""The kind of a file that is a picture."""
+
 MOST_FILES: Final = 20
 """Files of one result."""
 LARGEST_FILE: Final = 16 * 1024**2
@@ -61,7 +64,7 @@ def _part(block: Any) -> str | File:
         case "text":
             return str(block.text)
         case "image":
-            return _file("An image", block.mime_type, block.data)
+            return _file(IMAGE, block.mime_type, block.data)
         case "audio":
             return _file("A sound", block.mime_type, block.data)
         case "resource_link":

@@ -24,6 +24,7 @@ from .threading.base import Tag
 from .threading.chats import CHATS
 from .threading.comments import THREAD, scope_tags
 from .threading.direct import CHAT, ENCRYPTED, LEGACY, encryption_keys_of, inboxes_of, received_at
+from .threading.files import FILE, imeta_tag
 from .threading.notes import NOTES
 from .threading.plain_text import plain_text
 from .threading.room_threads import ROOM_THREADS, ROOM_TOP
@@ -83,6 +84,8 @@ class NostrSealer(Sealer):
         draft = self._sized(draft)
         if draft.is_markdown and scheme.is_plain:
             draft = replace(draft, text=plain_text(draft.text))
+        if draft.files and not room_of(draft.address):
+            draft = replace(draft, tags=(*draft.tags, *map(imeta_tag, draft.files)))
         events = scheme.seal(draft, self._marks)
         if not events or events[0].kind != ENCRYPTED:
             return events
@@ -94,7 +97,7 @@ class NostrSealer(Sealer):
 
         Who has an encryption key of their own (NIP-4E) gets two: they may use clients of both sorts.
         """
-        if not events or events[0].kind != CHAT:
+        if not events or events[0].kind not in (CHAT, FILE):
             return ()
         key = self._keys.get(events[0].pubkey)
         if not isinstance(key, SecretKey):

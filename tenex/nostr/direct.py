@@ -26,9 +26,9 @@ from .keys import Key, SecretKey
 from .reactions import REACTION
 from .threading.base import is_hex64, tags_named
 from .threading.direct import CHAT, ENCRYPTED
+from .threading.files import FILE
 
 SEAL: Final = 13
-FILE: Final = 15
 GIFT_WRAP: Final = 1059
 EPHEMERAL_WRAP: Final = 21059
 
@@ -41,9 +41,9 @@ ENCRYPTION_KEY_TAG: Final = "n"
 UNSIGNED: Final = "0" * 128
 """In place of the signature of what was in a seal: the seal's counts for it."""
 
-_ACTS: Final = (CHAT, ENCRYPTED, REACTION, DELETION)
+_ACTS: Final = (CHAT, FILE, ENCRYPTED, REACTION, DELETION)
 """Kinds that are read."""
-_SPOKEN: Final = (1, 9, FILE, 444)
+_SPOKEN: Final = (1, 9, 444)
 """Kinds within a wrap that are written to be answered, and not read: not receipts or calls. 444 invites to a group."""
 
 LARGEST: Final = 100_000
@@ -74,7 +74,7 @@ class DirectMessage:
 
     @property
     def is_read(self) -> bool:
-        """Whether it is a text, a reaction or a deletion."""
+        """Whether it is a text, a file, a reaction or a deletion."""
         return self.event.kind in _ACTS
 
 

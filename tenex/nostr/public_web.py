@@ -1,11 +1,11 @@
-"""Reads from web servers that anybody may name: over TLS, at a public address only, without redirects.
+"""Reads from web servers that anybody may name: over TLS unless allowed otherwise, and at a public address only.
 
-The host is resolved first, and the connection goes to the address that was checked, as to a relay that others name. The
-certificate has to be that of the name.
+No redirect is followed. The host is resolved first, and the connection goes to the address that was checked, as to a
+relay that others name. The certificate has to be that of the name.
 """
 
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
@@ -14,12 +14,22 @@ import httpx2
 
 from .addresses import public_address
 
-_PORT: Final = 443
+_PORTS: Final = {"https": 443, "http": 80}
 
 
 @asynccontextmanager
-async def asked(url: str, accept: str) -> AsyncIterator[httpx2.Response]:
-    """The answer to a GET of an https address, whose body is not read yet; the caller bounds the time.
+async def asked(
+    url: str,
+    accept: str,
+    *,
+    method: str = "GET",
+    headers: Mapping[str, str] | None = None,
+    content: bytes | None = None,
+    allows_http: bool = False,
+) -> AsyncIterator[httpx2.Response]:
+    """The answer to a request of an https address, whose body is not read yet; the caller bounds the time.
+
+    `allows_http` reads an http address as it is, without TLS.
 
     Raises:
         PrivateAddress: the host is not at a public address.
@@ -27,14 +37,23 @@ async def asked(url: str, accept: str) -> AsyncIterator[httpx2.Response]:
     """
     parts = urlsplit(url)
     name = parts.hostname or ""
-    address = await public_address(f"wss://{name}")  # None: a proxy resolves the name
+    scheme = "http" if allows_http and parts.scheme == "http" else "https"
+    authority = f"[{name}]" if ":" in name else name
+    address = await public_address(f"{scheme.replace('http', 'ws')}://{authority}")  # None: a proxy resolves the name
     host = name if address is None else f"[{address}]" if ":" in address else address
-    target = urlunsplit(("https", f"{host}:{parts.port or _PORT}", parts.path or "/", parts.query, ""))
-    head = {"Host": name, "Accept": accept, "Accept-Encoding": "identity", "User-Agent": "tenex"}
+    target = urlunsplit((scheme, f"{host}:{parts.port or _PORTS[scheme]}", parts.path or "/", parts.query, ""))
+    head = {
+        **(headers or {}),
+        "Host": authority,
+        "Accept": accept,
+        "Accept-Encoding": "identity",
+        "User-Agent": "tenex",
+    }
     client = httpx2.AsyncClient(
         verify=ssl.create_default_context(), trust_env=address is None, timeout=None, follow_redirects=False
     )
-    async with client, client.stream("GET", target, headers=head, extensions={"sni_hostname": name}) as response:
+    sni = {"sni_hostname": name}
+    async with client, client.stream(method, target, headers=head, content=content, extensions=sni) as response:
         yield response
 
 

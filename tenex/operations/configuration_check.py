@@ -7,7 +7,8 @@ from tenex.configuration.build import environment_of, project_event_of
 from tenex.configuration.mcp import read_mcp, unknown_servers
 from tenex.configuration.mcp_launch import unstartable
 from tenex.configuration.models import build_model_client, unusable_models
-from tenex.configuration.own_tools import find_own_tools
+from tenex.configuration.own_tools import find_own_tools, named_tools
+from tenex.configuration.transcription import transcription_of
 from tenex.configuration.workflows import load_workflows
 from tenex.core.approvals.rules import doubts_of, matches
 from tenex.core.errors import ConfigurationError
@@ -29,6 +30,7 @@ def check_configuration(settings: Settings, listed: ListedTools = NOTHING_LISTED
         lambda: settings.peer_group(parse_public_key),
         lambda: check_paths(settings),
         lambda: project_event_of(settings),
+        lambda: transcription_of(settings, where),
     )
     try:
         own = find_own_tools(settings, where)
@@ -56,6 +58,8 @@ def check_configuration(settings: Settings, listed: ListedTools = NOTHING_LISTED
     faults += faults_of(lambda: only_agent(settings, library))
     faults += examples_that_fail(settings)
     remarks = [f"{one.source}: {doubt}" for one in workflows.found for doubt in one.warnings]
+    _, without = own.feature_tools(named_tools(library))
+    faults += without
     remarks += [*own.skills.faults, *own.plugins.remarks(), *own.unused(library)]
     remarks += own.missing_programs(environment_of(settings, where))
     remarks += [

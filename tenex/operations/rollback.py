@@ -15,7 +15,7 @@ from typing import Final
 
 import tenex.workflows  # noqa: F401 registers the kinds of conversation
 from tenex.core import records as r
-from tenex.core.config import Agent, Policy
+from tenex.core.config import Agent, default_policy
 from tenex.core.conversation import Conversation, fold
 from tenex.core.dispatch import decide
 from tenex.core.effects import Undo
@@ -297,7 +297,7 @@ class RollbackService:
                 await journal.append([[closing]])
                 records = [*records, closing]
             state = fold(conversation, records)
-            policy = Policy(roster={}, tools={}, project=self.project)
+            policy = default_policy(roster={}, tools={}, project=self.project)
 
             def seal(state: Conversation, record: r.Record) -> r.Record:
                 return sealed(state, record, self.sealer) if isinstance(record, r.MessageSent) else record

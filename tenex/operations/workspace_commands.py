@@ -23,10 +23,12 @@ from tenex.tools.process import plain_text
 from tenex.tools.project_checks import KnownCheck, ProjectCheck, known_checks, shell_of
 from tenex.tools.project_commands import Command, line_of
 from tenex.tools.project_environment import VENVS, ProjectEnvironment
+from tenex.tools.project_needs import ecosystems_found, how_to_get
 from tenex.tools.project_runs import ProjectRuns
-from tenex.tools.project_setup import modules_wanted, packages_wanted, propose_setup
+from tenex.tools.project_setup import propose_setup
 from tenex.tools.sandbox import RunPolicy, probe_bubblewrap
 from tenex.tools.shell_runner import Programs, ShellRules
+from tenex.tools.toolchains import Toolchain, toolchain_of
 from tenex.tools.turn_views import TurnViews
 from tenex.tools.workspace import Workspace
 from tenex.tools.workspace_view import Way
@@ -242,35 +244,63 @@ def lacks(settings: Settings, where: ProjectPaths) -> Iterator[Lack]:
     for folder in program_folders(settings):
         if not folder.is_dir():
             yield Lack(f"there is no folder {folder}", "workspace.path", "correct it, or install what it is to hold")
+        elif not _brings_anything(toolchain_of(folder, project.root)):
+            fix = "name a folder of programs, or one of the toolchains that docs/operations.md lists"
+            yield Lack(f"there is no program in {folder}", "workspace.path", fix)
     setup = setup_steps(settings)
     how = _how_to_set_up(project, is_set=bool(setup))
     environment = list(_lacks_of_environment(project, how))
     yield from environment
-    fix = how if environment else "install it, or add its folder to workspace.path"
+    entries = settings.workspace.path
+    needed = {name: found for found in reversed(ecosystems_found(project)) for name in found.missing}
+    for (name, found), fix in zip(needed.items(), how_to_get(project, needed, os.environ, entries), strict=True):
+        message = f"{found.kind.title} needs {name}, which the sandbox does not have"
+        yield Lack(message, str(project.root / found.file), fix)
     for known in checks_known(settings, where):
-        check = known.check
-        message = f"the check {check.name} is `{check.run}`, and {known.missing} is not found"
-        if known.missing and not known.source:
-            yield Lack(message, f"checks.{check.name}", f'{fix}, or set `run = ""`')
-        elif known.missing and check.has_tests:
-            yield Lack(f"{message}, so it does not run", str(project.root / known.source), fix)
+        if known.missing and not (known.missing in needed and known.source):
+            yield from _lacks_of_check(known, project, entries, how if environment else "")
     runs = ProjectRuns(where.data)
     last = runs.last("setup", line_of(setup))
     if last is not None and last.status != 0:
         yield Lack(f"the last setup failed: {last}", str(runs.log_of("setup")), "read this log, then repeat it")
 
 
+def _brings_anything(toolchain: Toolchain) -> bool:
+    """Whether there is a program in a folder, or it is one of packages alone."""
+    programs = (file for folder in toolchain.programs if folder.is_dir() for file in folder.iterdir())
+    return any(file.is_file() and os.access(file, os.X_OK) for file in programs) or bool(toolchain.name)
+
+
+def _lacks_of_check(
+    known: KnownCheck, project: ProjectEnvironment, entries: Sequence[str], environment: str
+) -> Iterator[Lack]:
+    """What a check lacks; `environment` is how to make the project's environment, where there is none."""
+    check = known.check
+    fix = environment
+    if not fix and ("/" in known.missing or " " in known.missing):  # a file of the project, or a module
+        fix = "install it, or add its folder to workspace.path"
+    elif not fix:
+        fix = next(how_to_get(project, [known.missing], os.environ, entries))
+    message = f"the check {check.name} is `{check.run}`, and {known.missing} is not found"
+    if not known.source:
+        yield Lack(message, f"checks.{check.name}", f'{fix}, or set `run = ""`')
+    elif check.has_tests:
+        yield Lack(f"{message}, so it does not run", str(project.root / known.source), fix)
+
+
 def _lacks_of_environment(project: ProjectEnvironment, fix: str) -> Iterator[Lack]:
+    there: Path | None = None
     if project.venv() is None:
         there = next((project.root / name for name in VENVS if os.path.lexists(project.root / name)), None)
         if there is not None and there.is_symlink():
             yield Lack("agents cannot use an environment that is a link out of the workspace", str(there), fix)
         elif there is not None:
             yield Lack("this environment has no interpreter that can be run", str(there), f"remove it, then {fix}")
-        elif asking := packages_wanted(project.root):
-            yield Lack(f"{asking} asks for packages, and there is no .venv", str(project.root), fix)
-    if modules_wanted(project.root) and not (project.root / "node_modules").is_dir():
-        yield Lack("package.json asks for packages, and there is no node_modules", str(project.root), fix)
+    for found in ecosystems_found(project):
+        is_reported = found.kind.name == "python" and there is not None
+        if found.lacks_packages and not is_reported:
+            message = f"{found.lacks_packages} asks for packages, and there is no {found.kind.installed.split()[0]}"
+            yield Lack(message, str(project.root), fix)
 
 
 def _how_to_set_up(project: ProjectEnvironment, *, is_set: bool) -> str:

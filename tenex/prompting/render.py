@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from tenex.core.messages import cut
 from tenex.core.phases import PHASE_ACCESS, PHASE_TRANSITIONS, QUALITY_PHASES, Access, Phase
+from tenex.core.router.answer import FIELDS
 
 from .agents import AgentDefinition
 from .phase_guides import PhaseGuide
@@ -139,6 +140,7 @@ def router_values(
         "initial": str(PHASE_TRANSITIONS.initial),
         "gates": tuple(str(gate) for gate in QUALITY_PHASES),
         "plan_approval": plan_approval,
+        "answer_fields": FIELDS,
     }
 
 

@@ -29,10 +29,11 @@ from tenex.core.conversation import Conversation, fold
 from tenex.core.dispatch import cost_of_call, decide, unwanted_cost
 from tenex.core.effects import Effect, Key
 from tenex.core.errors import AppendFailed, HeldElsewhere, StoreError, StoreOtherVersion
-from tenex.core.ids import ConversationId, EventId, Millis
+from tenex.core.ids import ConversationId, Millis
 from tenex.core.inbox.decide import begins_within_a_thread, quotations_wanted
+from tenex.core.inbox.sent_files import ReceivedFile, SentFile, with_transcripts
 from tenex.core.pending import pending
-from tenex.core.ports import Clock, Journal, Journals, Notices, Observer, Pictures, Prompter, Quotations, Sealer
+from tenex.core.ports import Clock, Files, Journal, Journals, Notices, Observer, Prompter, Quotations, Sealer
 from tenex.core.signals import (
     ClockJumped,
     MessageReceived,
@@ -88,8 +89,8 @@ class ActorDependencies:
     """None: an actor never ends by itself."""
     quotations: Quotations | None = None
     """Where the words of other notes are found; None: they are not looked up."""
-    pictures: Pictures | None = None
-    """What loads pictures; None: they are not loaded."""
+    files: Files | None = None
+    """What loads the files that messages name; None: they are not loaded."""
     take_message: Callable[[MessageReceived, ConversationId], Awaitable[bool]] | None = None
     """Whether a message is this conversation's, where several workers choose one for it: else it is handed on there."""
     is_for_another: Callable[[Conversation], bool] | None = None
@@ -362,7 +363,7 @@ class ConversationActor:
         if not self._signals:
             return await self._wait_for_signal()
         count = await self._take_messages()
-        await self._look_up_quotations(self._state)
+        await self._look_up_context(self._state)
         batch = list(islice(self._signals, count))
         self._view.mark_not_durable()
         self._state, decisions = self._decide(self._state, batch)
@@ -399,53 +400,64 @@ class ConversationActor:
                 count -= 1
         return count
 
-    async def _look_up_quotations(self, state: Conversation) -> None:
-        """Add to the next messages what they reply to or quote; they wait for it, so that their order is kept."""
-        find = self._deps.quotations
-        if find is None or self._is_stopping:
-            return
+    async def _look_up_context(self, state: Conversation) -> None:
+        """Add to the next messages what they reply to or quote, and their files; so they wait, and keep their order."""
         for position, signal in enumerate(islice(self._signals, self._batch)):
-            if not isinstance(signal, MessageReceived) or signal.quotations is not None:
-                continue
-            wanted = quotations_wanted(state, signal.message)
-            is_called_in = begins_within_a_thread(state, signal.message)
-            pictures = self._pictures_wanted(signal)
-            if wanted or is_called_in or pictures:
-                self._signals[position] = await self._with_context(
-                    find, signal, wanted, pictures, is_called_in=is_called_in
-                )
+            if isinstance(signal, MessageReceived):
+                self._signals[position] = await self._with_context(state, signal)
 
-    def _pictures_wanted(self, signal: MessageReceived) -> tuple[str, ...]:
-        """The pictures of a message that models may be shown: not those of guests, whose addresses are anybody's."""
-        is_trusted = signal.role is not Role.GUEST and not signal.message.by_machine
-        return signal.message.pictures if is_trusted and self._deps.policy().sees_pictures else ()
-
-    async def _with_context(
-        self,
-        find: Quotations,
-        signal: MessageReceived,
-        wanted: Sequence[EventId],
-        pictures: Sequence[str],
-        *,
-        is_called_in: bool,
-    ) -> Signal:
-        """The message with what it replies to or quotes and the thread that it calls us into, its pictures loaded."""
+    async def _with_context(self, state: Conversation, signal: MessageReceived) -> Signal:
+        """The message with what it replies to or quotes, the thread that it calls us into, and its files loaded."""
         message = signal.message
+        find = self._deps.quotations
+        if signal.quotations is not None or self._is_stopping:
+            find = None
+        wanted = quotations_wanted(state, message) if find is not None else ()
+        is_called_in = find is not None and begins_within_a_thread(state, message)
+        if not wanted and not is_called_in and not message.files:
+            return signal
+
         async with asyncio.TaskGroup() as group:
-            quoted = group.create_task(find.find(wanted, message, self.id), name="quotations")
-            asks_hinted = signal.role is not Role.GUEST
-            thread = (
-                group.create_task(find.thread(message, self.id, asks_hinted=asks_hinted), name="thread")
-                if is_called_in
-                else None
-            )
-            loader = self._deps.pictures
-            loading = (
-                group.create_task(loader.load(pictures), name="pictures") if loader is not None and pictures else None
-            )
-        earlier = thread.result() if thread is not None else ()
-        not_loaded = loading.result() if loading is not None else ()
-        return well_formed_value(replace(signal, quotations=quoted.result(), thread=earlier, not_loaded=not_loaded))
+            loading = group.create_task(self._load_files(signal), name="files")
+            if find is not None:
+                quoted = group.create_task(find.find(wanted, message, self.id), name="quotations")
+            if find is not None and is_called_in:
+                asks_hinted = signal.role is not Role.GUEST
+                thread = group.create_task(find.thread(message, self.id, asks_hinted=asks_hinted), name="thread")
+
+        files = (*signal.files, *loading.result())
+        text = with_transcripts(message.text, loading.result())
+        changed = replace(signal, message=replace(message, text=text, files=()), files=files)
+        if find is not None:
+            changed = replace(changed, quotations=quoted.result())
+        if find is not None and is_called_in:
+            changed = replace(changed, thread=thread.result())
+        return well_formed_value(changed)
+
+    async def _load_files(self, signal: MessageReceived) -> tuple[ReceivedFile, ...]:
+        """What becomes of the files of a message: guests' are not loaded, as anybody could have any server asked."""
+        files = signal.message.files
+        loader = self._deps.files
+        refusal = ""
+        if signal.role is Role.GUEST or signal.message.by_machine:
+            refusal = "files of guests and agents elsewhere are not loaded"
+        elif loader is None:
+            refusal = "this daemon does not read files"
+        if not files or loader is None or refusal:
+            return tuple(_not_loaded(file, refusal) for file in files)
+
+        loading = asyncio.create_task(loader.load(files, self.id), name="files of a message")
+        stopping = asyncio.create_task(self._stopping.wait(), name="stop")
+        try:
+            await asyncio.wait({loading, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if loading.done():
+                return loading.result()
+            refusal = "the daemon stopped while they were loaded; they have to be sent again"
+            return tuple(_not_loaded(file, refusal) for file in files)
+        finally:
+            for task in (loading, stopping):
+                task.cancel()
+            await asyncio.gather(loading, stopping, return_exceptions=True)
 
     def _acknowledge(self, signal: Signal) -> None:
         """Discard the task that ended in this signal: its records are durable."""
@@ -566,6 +578,10 @@ class ConversationActor:
     def _prepare(self, effect: Effect) -> Task:
         assert self._state is not None
         return self._deps.executors.prepare(self._state, effect, self.post)
+
+
+def _not_loaded(file: SentFile, why: str) -> ReceivedFile:
+    return ReceivedFile(address=file.address, name=file.name, media_type=file.media_type, fault=why)
 
 
 def _log_notable(conversation: ConversationId, records: Sequence[r.Record]) -> None:

@@ -21,6 +21,7 @@ from tenex.core.effects import (
     ModelCall,
     Publish,
     Route,
+    Show,
     Timer,
     ToolCall,
     Undo,
@@ -29,7 +30,7 @@ from tenex.core.errors import ModelRefused, ModelUnavailable, TenexError
 from tenex.core.ids import ConversationId
 from tenex.core.memory.window import CONTEXT_TOKENS, fitted
 from tenex.core.messages import ModelRequest, ModelStep, Usage, with_usable_calls
-from tenex.core.port_values import UndoOutcome
+from tenex.core.port_values import ShowOutcome, UndoOutcome
 from tenex.core.ports import Checks, Clock, KindRunner, Model, OnText, Prompter, ToolResult, Tools, ignore_text
 from tenex.core.signals import (
     Checked,
@@ -42,6 +43,7 @@ from tenex.core.signals import (
     ModelFailed,
     Published,
     RouteAnswered,
+    ShowReturned,
     Signal,
     TimerFired,
     ToolReturned,
@@ -70,6 +72,10 @@ def _ignore(signal: Signal) -> None:
 
 async def _names_no_files(_: str, __: Mapping[str, Any]) -> Mapping[str, str]:
     return {}
+
+
+async def _shows_nothing(_: Show) -> ShowOutcome:
+    return ShowOutcome(text="Files cannot be shown here.")
 
 
 async def _no_files(_: Undo) -> UndoOutcome:
@@ -107,6 +113,8 @@ class Executors:
     checks: Checks = field(default_factory=NoChecks)
     undo: Callable[[Undo], Awaitable[UndoOutcome]] = _no_files
     """Lists or puts back what a conversation changed in the workspace."""
+    show: Callable[[Show], Awaitable[ShowOutcome]] = _shows_nothing
+    """Reads a file of the workspace for a user."""
     named_files: Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, str]]] = _names_no_files
     """Gives the files of the workspace that a call of a tool names, with their digests."""
     functions: FunctionCalls = field(default_factory=FunctionCalls)
@@ -134,6 +142,8 @@ class Executors:
                 return partial(self._evaluate, conversation, effect)
             case Undo():
                 return partial(self._undo, effect)
+            case Show():
+                return partial(self._show, effect)
             case Inspect():
                 return partial(self._inspect, effect)
             case Check():
@@ -234,6 +244,14 @@ class Executors:
             log.exception("executor.failed", executor="undo")
             outcome = UndoOutcome(fault=f"an internal error: {type(error).__name__}")
         return UndoReturned(key=effect.key, outcome=outcome)
+
+    async def _show(self, effect: Show) -> Signal:
+        try:
+            outcome = await self.show(effect)
+        except Exception as error:
+            log.exception("executor.failed", executor="show")
+            outcome = ShowOutcome(text=f"{effect.path} was not sent: an internal error, {type(error).__name__}.")
+        return ShowReturned(key=effect.key, outcome=outcome)
 
     async def _inspect(self, effect: Inspect) -> Signal:
         try:

@@ -41,6 +41,7 @@ def sealed(state: Conversation, record: r.MessageSent, sealer: Sealer) -> r.Mess
         name=record.name,
         notifies=record.notifies,
         silent=record.silent,
+        files=tuple(file for file in record.files if file.url),
     )
     events = sealer.seal(draft)
     return replace(

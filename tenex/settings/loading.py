@@ -3,7 +3,7 @@
 import os
 import re
 import tomllib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,7 +40,7 @@ def load(
     overrides: Mapping[str, Any] | None = None,
     parse_key: ParseKey | None = None,
     trust: Trust | None = None,
-    features: Collection[str] | None = None,
+    features: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Settings:
     """Read the settings of a data folder.
 
@@ -51,7 +51,8 @@ def load(
         overrides: values from the command line, nested like the file; they win.
         parse_key: if given, the keys of owners and members are checked too.
         trust: what the data folder must be trusted with (`paths.required_trust`); None where it is used as it is.
-        features: the names of those that the program has; None: all, of those that have a section.
+        features: those that the program has, by name, with their tools (`feature.tools_of`); None: all that have a
+            section, and no tools.
 
     Raises:
         UntrustedFolder: it is not trusted, or not as it is now; nothing of it was used.

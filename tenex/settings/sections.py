@@ -1,12 +1,12 @@
 """Every setting: its name, its type, its default and its bounds; and the core's values made of them.
 
 `config/tenex.example.toml` documents the settings for users, and a test keeps the two equal. Times are in seconds here
-and in milliseconds in the core. What the core goes by is a field of `Limits`, `Expectation` or `GateRules` there, and
-nowhere else: these sections are made of them.
+and in milliseconds in the core. What the core goes by is a field of `Limits`, `Expectation`, `GateRules` or
+`ConversationRules` there, and nowhere else: these sections are made of them.
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -32,6 +32,7 @@ from tenex.core.approvals.rules import COMMAND, OPERANDS, ApprovalRule, Example,
 from tenex.core.config import (
     ApprovalPolicy,
     Bounds,
+    ConversationRules,
     Expectation,
     GateRules,
     Limits,
@@ -79,6 +80,15 @@ def _http_url(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme.lower() not in ("http", "https") or not parts.hostname or parts.username is not None:
         raise ValueError("must be an address such as http://127.0.0.1:8080/v1, without a user or a password")
+    return url
+
+
+def _file_server(url: str) -> str:
+    url = _http_url(url).rstrip("/")
+    parts = urlsplit(url)
+    is_here = parts.hostname in ("localhost", "127.0.0.1", "::1")
+    if parts.query or parts.fragment or (parts.scheme.lower() != "https" and not is_here):
+        raise ValueError("must be the https address of a Blossom server, such as https://blossom.example.com")
     return url
 
 
@@ -152,6 +162,10 @@ Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
 Chain = Annotated[str | list[str], PlainValidator(_models)]
 """A model, or several: the next is asked where one cannot answer."""
 Dollars = Annotated[float, Field(ge=0, le=1_000_000)]
+
+
+FILE_WORD: Final = "{file}"
+"""In a command: the path of the file that it reads."""
 
 
 class Section(BaseModel):
@@ -272,11 +286,14 @@ class Project(Section):
     event: Annotated[str, AfterValidator(plain), AfterValidator(str.strip)] = ""
 
 
-class ConversationSettings(Section):
-    """What new conversations are."""
+class ConversationSettings(_section_of(ConversationRules)):  # type: ignore[misc] # made of the core's fields
+    """What new conversations are, and how conversations go on."""
 
     agent: Annotated[str, AfterValidator(plain), AfterValidator(str.strip)] = ""
-    route_by_rule: bool = True
+
+    def to_core(self) -> ConversationRules:
+        """The core's rules for conversations."""
+        return ConversationRules(**_core_values(self, "agent"))
 
 
 class PhaseModels(_by_phase(Chain)):  # type: ignore[misc] # made of the phases
@@ -303,6 +320,18 @@ class Provider(Section):
     grammar: Literal["none", "structural_tag", "json_schema"] = "none"
 
 
+def _transcription(given: str | list[str]) -> str | list[str]:
+    """A model as `provider:model`, or a command that names the file."""
+    if isinstance(given, list):
+        if not any(FILE_WORD in word for word in given):
+            raise ValueError(f'a command names the file it reads: add "{FILE_WORD}" to its words')
+        return given
+    provider, colon, model = given.strip().partition(":")
+    if given.strip() and not (colon and provider.strip() and model.strip()):
+        raise ValueError('name a model as "<provider>:<model>", or give a command as a list of words')
+    return given.strip()
+
+
 class ModelPrice(Section):
     """What a model costs, in US dollars per million tokens."""
 
@@ -322,6 +351,7 @@ class Models(Section):
     context_tokens: Annotated[int, Field(ge=8_000, le=10_000_000)] = 100_000
     max_output_tokens: Annotated[int, Field(ge=256, le=1_000_000)] = 16_000
     vision: list[Name] = []
+    transcription: Annotated[str | list[Text], AfterValidator(_transcription)] = ""
     phases: PhaseModels = PhaseModels()
     agents: dict[str, AgentModels] = {}
     providers: dict[str, Provider] = {}
@@ -652,6 +682,42 @@ class Traces(Section):
     content: bool = False
 
 
+class Files(Section):
+    """Where files for people are uploaded, and which are not."""
+
+    servers: list[Annotated[str, AfterValidator(_file_server)]] = []
+    max_bytes: Annotated[int, Field(ge=1_000, le=100_000_000)] = 20_000_000
+    never: list[Text] = [".env", ".env.*", "*.pem", "*.key", "*.p12", "*.kdbx", "id_*", ".netrc", ".ssh", ".gnupg"]
+
+
+class WebSearch(Section):
+    """Where the tool `web_search` looks."""
+
+    kind: Literal["", "searxng", "brave", "template"] = ""
+    url: str = ""
+    key_env: str = ""
+    key_header: str = ""
+    results: str = ""
+    title: str = "title"
+    link: str = "url"
+    snippet: str = "content"
+    count: Annotated[int, Field(ge=1, le=20)] = 8
+
+    @model_validator(mode="after")
+    def _is_complete(self) -> "WebSearch":
+        if self.url:
+            _http_url(self.url)
+        if self.kind == "searxng" and not self.url:
+            raise ValueError('needs `url`, the address of SearXNG, such as "http://127.0.0.1:8888"')
+        if self.kind == "brave" and not self.key_env:
+            raise ValueError('needs `key_env`, the name of the variable with the key, such as "BRAVE_API_KEY"')
+        if self.kind == "template" and "{query}" not in self.url:
+            raise ValueError("needs `url` with {query} in the place of the words")
+        if self.key_header and "{key}" not in self.key_header:
+            raise ValueError('`key_header` needs {key} in the place of the key, such as "Authorization: Bearer {key}"')
+        return self
+
+
 class Log(Section):
     """What is logged to stderr, and how."""
 
@@ -679,7 +745,7 @@ class Shutdown(Section):
     deadline: Seconds = 8
 
 
-FEATURES_OF: Final = {"metrics": "metrics", "traces": "traces"}
+FEATURES_OF: Final = {"files": "file_uploads", "metrics": "metrics", "traces": "traces", "web_search": "web_access"}
 """The sections of features, each with the feature's name, which is said where a program is without it."""
 
 
@@ -712,10 +778,12 @@ class Settings(BaseSettings):
     workspace: WorkspaceSettings = WorkspaceSettings()
     checks: Annotated[dict[str, CheckSettings], AfterValidator(_check_names)] = {}
     mcp: Mcp = Mcp()
+    files: Files = Files()
     log: Log = Log()
     metrics: Metrics = Metrics()
     traces: Traces = Traces()
     web: Web = Web()
+    web_search: WebSearch = WebSearch()
     paths: Paths = Paths()
     shutdown: Shutdown = Shutdown()
 
@@ -724,7 +792,7 @@ class Settings(BaseSettings):
     _origins: Mapping[str, str] = PrivateAttr(default_factory=dict)
     _overrides: Mapping[str, Any] = PrivateAttr(default_factory=dict)
     _trust: Trust | None = PrivateAttr(default=None)
-    _features: Collection[str] | None = PrivateAttr(default=None)
+    _features: Mapping[str, Mapping[str, str]] | None = PrivateAttr(default=None)
 
     @classmethod
     def settings_customise_sources(
@@ -781,6 +849,11 @@ class Settings(BaseSettings):
     def origins(self) -> Mapping[str, str]:
         """Where each value that was set came from, by dotted name: a file, a variable or `command line`."""
         return self._origins
+
+    @property
+    def feature_tools(self) -> Mapping[str, str]:
+        """The tools of the program's features by name, each with the function that makes it, as `module:name`."""
+        return {name: function for tools in (self._features or {}).values() for name, function in tools.items()}
 
     @property
     def trust(self) -> Trust | None:

@@ -9,7 +9,8 @@ A program belongs to the run of an agent that started it, and ends with that run
 all, finds no program at work. It ends with the daemon too, however that ends (`supervisor`). After a restart nothing is
 left of it but the calls on record, so a call for it is answered with what has happened (`find`).
 
-They are kept here for the life of the process: a reload replaces the tools, not what runs.
+They are kept here for the life of the process, with the networks of their turns: a reload replaces the tools, not what
+runs.
 """
 
 import asyncio
@@ -25,6 +26,7 @@ from tenex.core.ports import ExecutionContext
 from tenex.core.records import Record
 from tenex.log import get_logger
 
+from .shared_namespaces import TurnNetworks
 from .tool import Refusal
 
 MOST_RUNNING: Final = 4
@@ -114,6 +116,11 @@ class BackgroundCommand:
         """Whether the program is there."""
         return not self.ended
 
+    def cancel(self) -> None:
+        """Begin to end the program; one that is being ended is not disturbed."""
+        if self.program is not None and not self.program.cancelling():
+            self.program.cancel()
+
     def receive(self, chunk: bytes) -> None:
         """Keep what it printed."""
         self.output.add(chunk)
@@ -143,6 +150,8 @@ class BackgroundCommands:
         self._now = now
         self._commands: dict[tuple[ConversationId, RunId], dict[str, BackgroundCommand]] = {}
         self._ending: set[asyncio.Task[None]] = set()
+        self.networks = TurnNetworks()
+        """In which they are reached by the other commands of their turns."""
 
     def running(self) -> list[dict[str, Any]]:
         """What runs, for readers: `seconds` since when."""
@@ -163,20 +172,28 @@ class BackgroundCommands:
         own = self._commands.get((context.conversation_id, context.run), {})
         return {command.id: command.line for command in own.values() if command.is_running}
 
-    def start(self, context: ExecutionContext, line: str, work: Work, changes: Changes) -> BackgroundCommand:
-        """Start a program for a run; its id names the call, so none has that of another.
+    def refuse_if_too_many(self, context: ExecutionContext) -> None:
+        """Refuse one more command of a run.
 
         Raises:
             Refusal: there are too many, or the call belongs to no run.
         """
         if not context.run:
             raise Refusal("Background commands belong to an agent's part in a turn; use `shell` here.")
-        own = self._commands.setdefault((context.conversation_id, context.run), {})
-        names = [command.id for command in own.values() if command.is_running]
+        names = list(self.of_run(context))
         if len(names) >= MOST_RUNNING:
             raise Refusal(f"{MOST_RUNNING} background commands run already: {', '.join(names)}. Stop one first.")
         if sum(command.is_running for command in self._all()) >= MOST_IN_ALL:
             raise Refusal(f"{MOST_IN_ALL} background commands run on this machine already; use `shell`, or try later.")
+
+    def start(self, context: ExecutionContext, line: str, work: Work, changes: Changes) -> BackgroundCommand:
+        """Start a program for a run; its id names the call, so none has that of another.
+
+        Raises:
+            Refusal: there are too many, or the call belongs to no run.
+        """
+        self.refuse_if_too_many(context)
+        own = self._commands.setdefault((context.conversation_id, context.run), {})
         ended = [command.id for command in own.values() if not command.is_running]
         for name in ended[: max(0, len(ended) - MOST_ENDED + 1)]:
             del own[name]
@@ -213,8 +230,7 @@ class BackgroundCommands:
 
     async def stop(self, command: BackgroundCommand) -> None:
         """End a program, and return when it and all it started are gone, and its changes are known."""
-        if command.program is not None:
-            command.program.cancel()
+        command.cancel()
         if command.attending is not None:
             await asyncio.wait([command.attending])
 
@@ -229,11 +245,13 @@ class BackgroundCommands:
         for key in [key for key in self._commands if key[0] == conversation.id]:
             if key[1] not in conversation.work.runs:
                 self._end(self._commands.pop(key).values())
+        self.networks.on_records(conversation)
 
     def end(self, conversation: ConversationId) -> None:
         """End the programs of a conversation: another worker goes on with it, or it goes back."""
         for key in [key for key in self._commands if key[0] == conversation]:
             self._end(self._commands.pop(key).values())
+        self.networks.end(conversation)
 
     async def ended(self, conversation: ConversationId) -> None:
         """End the programs of a conversation, and return once what they changed is known."""
@@ -245,6 +263,7 @@ class BackgroundCommands:
         self._end(self._all())
         self._commands.clear()
         await self.settled()
+        self.networks.close()
 
     def _all(self) -> Iterator[BackgroundCommand]:
         for own in self._commands.values():
@@ -252,8 +271,8 @@ class BackgroundCommands:
 
     def _end(self, commands: Iterable[BackgroundCommand]) -> None:
         for command in commands:
-            if command.is_running and command.program is not None and command.attending is not None:
-                command.program.cancel()
+            if command.is_running and command.attending is not None:
+                command.cancel()
                 self._ending.add(command.attending)
                 command.attending.add_done_callback(self._ending.discard)
                 _log.info("background.ended_with_run", id=command.id, conversation=command.conversation)

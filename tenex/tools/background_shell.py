@@ -1,22 +1,22 @@
 """`shell_start`, `shell_read` and `shell_stop`: a command line that goes on in the background, as `shell` runs one.
 
-Only execute has them. There a program writes to the workspace between calls; what it has changed is noted at its end,
-and its start counts as an effect, which opens the gates. In a view one program runs at a time. What it prints is no
-evidence: a verdict needs a call that has ended. (ADR 62.)
+In execute a program writes to the workspace between calls; what it has changed is noted at its end, and its start
+counts as an effect, which opens the gates. In verification it runs in the view of its turn.
+What it prints is no evidence: a verdict needs a call that has ended (ADR 62). Later commands of its turn reach its
+ports (ADR 95).
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final
 
 from tenex.core.config import Replay, Role
-from tenex.core.phases import Access
+from tenex.core.phases import PHASES, Access
 from tenex.core.ports import ExecutionContext, ToolResult
 from tenex.log import get_logger
 
-from .background import MOST_RUNNING, BackgroundCommand, BackgroundCommands
+from .background import BackgroundCommand, BackgroundCommands
 from .checkpoints import Checkpoints, call_lines
 from .dependencies import ToolDependencies, ToolTable
 from .displaced import displaced_by
@@ -30,11 +30,19 @@ from .tool import LARGEST, Refusal, Tool, log_fields, object_schema, run_uncance
 from .witness import Witness, with_witness, written_of
 from .write_policy import is_confined
 
+PHASES_WITH_THEM: Final = frozenset(
+    phase for phase, facts in PHASES.items() if Access.RUN in facts.access and not facts.changes_only_own
+)
+"""In chores the daemon takes files out of the view after each call, in which no program may run then."""
+
 LONGEST: Final = 3_600.0
 """Seconds: what still runs then was forgotten."""
 
-FIRST_LOOK: Final = 0.5
-"""Seconds in which a program that cannot start has ended."""
+FIRST_LOOK: Final = 1.0
+"""Seconds in which a program that cannot start has ended: a server whose port is taken needs half of them."""
+
+STARTS_WITHIN: Final = 75.0
+"""Seconds: where there is no overlay, the workspace is copied first (`workspace_view.COPY_DEADLINE`)."""
 
 LONGEST_WAIT: Final = 30
 """Seconds that `shell_read` waits for news."""
@@ -55,57 +63,58 @@ def shell_start_tool(programs: Programs, commands: BackgroundCommands, checkpoin
 
     async def body(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
         line = checked(arguments["command"], "command")
-        if is_confined(context.phase):
-            raise Refusal(
-                f"Nothing was started: in {context.phase} no program may go on after its call. Use `shell`, which ends "
-                "before its call does."
-            )
         if context.role is Role.GUEST:
             raise Refusal("Nothing was started: background commands are for owners and members. Use `shell`.")
         folder = await asyncio.to_thread(programs.folder, arguments.get("cwd"))
-        before = await run_uncancellable(lambda: _snapshot(checkpoints, context))
-        witness = Witness(programs.workspace.root)
-
         wanted = needed(needs, arguments)
+        is_contained = is_confined(context.phase)
+        commands.refuse_if_too_many(context)
+        unreachable = await programs.share(context, network=NETWORK.name in wanted)
+        before = None if is_contained else await run_uncancellable(lambda: _snapshot(checkpoints, context))
+        witness = None if is_contained else Witness(programs.workspace.root)
 
         async def work(on_output: Callable[[bytes], None]) -> str:
-            return await _run(programs, line, folder, on_output, witness, wanted)
+            return await programs.run_on(shell_line(line), context, folder, LONGEST, on_output, witness, wanted)
 
         async def changes() -> tuple[str, ...]:
+            if witness is None:
+                return ()
             return await run_uncancellable(lambda: _changes(checkpoints, before, context, witness))
 
         try:
             command = commands.start(context, line, work, changes)
         except Refusal:
-            witness.close()
+            if witness is not None:
+                witness.close()
             raise
+        has_effect = not is_contained or programs.reaches_out or bool(wanted)
         await command.wait_for_end(FIRST_LOOK)
         if command.refusal:
             raise Refusal(command.refusal)
         if not command.is_running:
             await command.wait_for_end(ENDS_WITHIN)
-            done = replace(_result(commands, command, context, 0), has_outside_effect=True)
+            done = replace(_result(commands, command, context, 0), has_outside_effect=has_effect)
             return with_witness(done, witness)
-        content = f"{_situation(command)} Read on with `shell_read`, end it with `shell_stop`.\n{_output(command, 0)}"
-        begun = ToolResult(ok=True, content=content, has_outside_effect=True, background=commands.of_run(context))
-        return with_witness(begun, await asyncio.to_thread(witness.until_now))
+        content = f"{_situation(command)}{unreachable}\n{_output(command, 0)}"
+        begun = ToolResult(ok=True, content=content, has_outside_effect=has_effect, background=commands.of_run(context))
+        return with_witness(begun, await asyncio.to_thread(witness.until_now) if witness is not None else None)
 
-    reach = "" if programs.rules.network else ", and other commands cannot reach its ports"
     return Tool(
         name="shell_start",
         description=(
-            "Starts a command line in the background, as `shell` runs one, and returns its id at once: for what takes "
-            f"long or does not end, as a watcher. Only in execute; at most {MOST_RUNNING} at once, for at most "
-            f"{LONGEST / 60:g} minutes. They end with your part of the turn{reach}. What they print proves nothing: "
-            "try what you made with `shell`."
+            "Starts a command line as `shell` does, in the background until your part of the turn ends, and returns "
+            "its id; later calls of `shell` reach its ports."
         ),
         parameters=object_schema(
             {"command": string(min_length=1)},
-            {"cwd": string("A folder; the workspace unless given."), **need_parameters(needs)},
+            {"cwd": string(), **need_parameters(needs)},
         ),
         access=Access.RUN,
         replay=Replay.ONCE,
         body=body,
+        time_cap=STARTS_WITHIN,
+        is_contained=True,
+        phases=PHASES_WITH_THEM,
         asks=programs.reaches_out,
         why=programs.why,
         needs=needs,
@@ -128,9 +137,8 @@ def shell_read_tool(commands: BackgroundCommands) -> Tool:
     return Tool(
         name="shell_read",
         description=(
-            "Shows whether a background command still runs, how it ended, and what it has printed: from a place on, or "
-            f"the newest. With `wait` it returns as soon as there is more, or after so many seconds ({LONGEST_WAIT} at "
-            "most)."
+            "Shows whether a background command runs, and its output: from a byte on, or the newest, waiting so many "
+            "seconds for more."
         ),
         parameters=object_schema(
             {"id": string()},
@@ -139,14 +147,14 @@ def shell_read_tool(commands: BackgroundCommands) -> Tool:
                     "type": "integer",
                     "minimum": 0,
                     "maximum": LARGEST * 1_000,
-                    "description": "The byte to read from: `next` of the last answer.",
                 },
-                "wait": {"type": "integer", "minimum": 0, "maximum": LONGEST_WAIT, "description": "Seconds."},
+                "wait": {"type": "integer", "minimum": 0, "maximum": LONGEST_WAIT},
             },
         ),
         access=Access.READ,
         replay=Replay.READ,
         body=body,
+        phases=PHASES_WITH_THEM,
         time_cap=LONGEST_WAIT + ENDS_WITHIN + 5,
     )
 
@@ -161,29 +169,14 @@ def shell_stop_tool(commands: BackgroundCommands) -> Tool:
 
     return Tool(
         name="shell_stop",
-        description="Ends a background command, with all it started, and shows what it printed last.",
+        description="Ends a background command.",
         parameters=object_schema({"id": string()}),
         access=Access.RUN,
         replay=Replay.ONCE,
         body=body,
+        is_contained=True,
+        phases=PHASES_WITH_THEM,
     )
-
-
-async def _run(
-    programs: Programs,
-    line: str,
-    folder: Path,
-    on_output: Callable[[bytes], None],
-    witness: Witness,
-    needs: Collection[str],
-) -> str:
-    outcome, settled = await programs.execute(
-        shell_line(line), folder, LONGEST, witness=witness, needs=needs, most_output=0, on_output=on_output
-    )
-    witness.look()
-    ended = outcome.ended("It", LONGEST).removeprefix("It ")
-    ways_out = await asyncio.to_thread(programs.ways_out, outcome, witness, settled, needs)
-    return f"{ended}{programs.remarks(settled)}{ways_out}"
 
 
 def _snapshot(checkpoints: Checkpoints | None, context: ExecutionContext) -> Snapshot | None:

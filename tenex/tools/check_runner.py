@@ -28,7 +28,7 @@ from .attribution import as_recorded
 from .check_reports import UNKNOWN, TestCounts, from_output, total
 from .checkpoints import Change, Checkpoints
 from .named_documents import documents_naming
-from .overlay_mount import NOT_MOUNTED
+from .namespaces import NOT_MOUNTED
 from .path_patterns import fits
 from .process import plain_text
 from .project_checks import ProjectCheck

@@ -22,8 +22,9 @@ from tenex.log import get_logger
 
 from . import restore, workspace_scan
 from .displaced import Displaced, Lost
+from .file_stamps import NEVER_KEPT
 from .shadow_git import DEADLINE, PATIENCE, CheckpointFailed, GitTooSlow, ShadowGit
-from .snapshots import NEVER_KEPT, NOT_KEPT, UMASK, Snapshot, Snapshots, folders_of, reason, usual_permissions
+from .snapshots import NOT_KEPT, UMASK, Snapshot, Snapshots, folders_of, reason, usual_permissions
 from .witness import MARK_SIZE
 
 MOST_COUNTED: Final = 100
@@ -245,7 +246,7 @@ class Checkpoints:
         for start in range(0, len(paths), _NAMED_AT_ONCE):
             names = [os.fsdecode(path) for path in paths[start : start + _NAMED_AT_ONCE]]
             with self._one:
-                raw = self._git.run("ls-tree", "-z", tree, "--", *names)
+                raw = self._git.show("ls-tree", "-z", tree, "--", *names)
             for line in filter(None, raw.split(b"\0")):
                 about, _, path = line.partition(b"\t")
                 modes[path] = int(about.split()[0], 8)
@@ -341,7 +342,7 @@ class Checkpoints:
             CheckpointFailed: git failed.
         """
         with self._one:
-            raw = self._git.run("ls-tree", "-r", "-z", tree)
+            raw = self._git.show("ls-tree", "-r", "-z", tree)
         found = {}
         for entry in filter(None, raw.split(b"\0")):
             about, _, path = entry.partition(b"\t")
@@ -606,7 +607,7 @@ class Checkpoints:
         if before == after:
             return
         with self._one:
-            raw = self._git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", before, after)
+            raw = self._git.show("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", before, after)
         fields = iter(raw.split(b"\0"))
         for about in fields:
             if about:

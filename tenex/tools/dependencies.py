@@ -8,7 +8,9 @@ from tenex.core.ports import ExecutionContext
 
 from .background import BackgroundCommands
 from .checkpoints import Checkpoints
+from .inbox import Inboxes
 from .sandbox import RunPolicy
+from .sent_files import LARGEST_FILE, SentFiles
 from .serialized_calls import Transactions
 from .shell_runner import Programs, ShellRules
 from .skills import Skills
@@ -37,6 +39,8 @@ class ToolDependencies:
         check_asks: `check` runs what models wrote with all rights of the daemon's user, so a person is asked.
         skills: what `read_skill` reads.
         background: the programs that go on after a call, those of earlier tools too.
+        sent_files: what `attach` sends files by.
+        inboxes: the files that people have sent.
     """
 
     workspace: Workspace
@@ -53,6 +57,8 @@ class ToolDependencies:
     check_asks: bool = False
     skills: Skills = Skills()
     background: BackgroundCommands = field(default_factory=BackgroundCommands)
+    sent_files: SentFiles = field(default_factory=lambda: SentFiles(None, most=LARGEST_FILE, never=()))
+    inboxes: Inboxes = Inboxes()
 
     @property
     def checkpoints(self) -> Checkpoints | None:
@@ -63,12 +69,23 @@ class ToolDependencies:
         """The workspace as a call that reads sees it: as the programs of its turn do."""
         return self.views.seen(context) if self.views is not None else self.workspace
 
+    def readable(self, context: ExecutionContext, path: str) -> Workspace:
+        """Where a call that reads looks for a path: in what people have sent, else in the workspace as it sees it.
+
+        Raises:
+            Refusal: nobody has sent a file.
+        """
+        inbox = None
+        if not Path(path).is_relative_to(self.workspace.root):
+            inbox = self.inboxes.workspace(context.conversation_id, path)
+        return inbox or self.seen(context)
+
     @property
     def programs(self) -> Programs | None:
         """How `shell` and `python` run programs; None where they are switched off."""
         if self.shell.policy is RunPolicy.OFF:
             return None
-        return Programs(self.workspace, self.shell, self.views, self.scratch)
+        return Programs(self.workspace, self.shell, self.views, self.scratch, self.inboxes, self.background.networks)
 
 
 ToolTable = Mapping[str, Callable[[ToolDependencies], Tool | None]]

@@ -61,8 +61,8 @@ DEADLINE: Final = 10.0
 """Seconds for an expression; 16 MiB take a reasonable one about a second."""
 
 
-WorkspaceOf = Callable[[ExecutionContext], Workspace]
-"""Gives the workspace as a call sees it."""
+WorkspaceOf = Callable[[ExecutionContext, str], Workspace]
+"""Gives the workspace as a call sees it, or the inbox, where that has the path."""
 
 
 def as_text(content: bytes, shown: str) -> str:
@@ -143,11 +143,11 @@ def read_file_tool(workspace_of: WorkspaceOf) -> Tool:
     """The tool `read_file`."""
 
     def read(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
-        workspace = workspace_of(context)
+        workspace = workspace_of(context, arguments["path"])
         offset = int(arguments.get("offset", 1))
         limit = int(arguments.get("limit", LINES_AT_ONCE))
         real = workspace.resolve(arguments["path"])
-        shown = workspace.relative(real)
+        shown = workspace.shown(real)
         content = workspace.read(real, LARGEST_FILE)
         seen = {shown: digest(content)}
         return ToolResult(ok=True, content=_window(as_text(content, shown), shown, offset, limit), read=seen)
@@ -213,12 +213,13 @@ def list_files_tool(workspace_of: WorkspaceOf) -> Tool:
     """The tool `list_files`."""
 
     def listing(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
-        workspace = workspace_of(context)
+        workspace = workspace_of(context, arguments.get("path") or ".")
         pattern = arguments.get("pattern", "")
         start = workspace.resolve(arguments.get("path") or ".")
         found = _files(workspace, start, pattern)
         folder = "" if start == workspace.root else workspace.relative(start)
-        lines = found.names if pattern else summed_up(found.names, folder, SUMMED_UP)
+        names = [workspace.shown(workspace.root / name) for name in found.names]
+        lines = names if pattern else summed_up(names, folder, SUMMED_UP)
         remarks = []
         if len(lines) > LISTED:
             remarks.append(f"{len(lines) - LISTED} more are not shown; narrow it down with `path` or `pattern`.")
@@ -253,7 +254,7 @@ def search_files_tool(workspace_of: WorkspaceOf, *, deadline: float = DEADLINE) 
     """The tool `search_files`; `deadline` is the seconds for a regular expression."""
 
     def search(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
-        workspace = workspace_of(context)
+        workspace = workspace_of(context, arguments.get("path") or ".")
         matches = _matcher(arguments["pattern"], arguments, time.monotonic() + deadline)
         start = workspace.resolve(arguments.get("path") or ".")
         among = _Found([workspace.relative(start)], 1, [])
@@ -274,7 +275,7 @@ def search_files_tool(workspace_of: WorkspaceOf, *, deadline: float = DEADLINE) 
                 size += len(content)
                 if size > SEARCHED:
                     return
-                yield name, words
+                yield workspace.shown(workspace.root / name), words
 
         lines = ((path, number, line) for path, whole in texts() for number, line in enumerate(whole.split("\n"), 1))
         hits = (f"{path}:{number}: {shortened(line)}" for path, number, line in lines if matches(line))
@@ -343,7 +344,7 @@ def shortened(line: str) -> str:
 
 
 TOOLS: Final[ToolTable] = {
-    "read_file": lambda parts: read_file_tool(parts.seen),
-    "list_files": lambda parts: list_files_tool(parts.seen),
-    "search_files": lambda parts: search_files_tool(parts.seen),
+    "read_file": lambda parts: read_file_tool(parts.readable),
+    "list_files": lambda parts: list_files_tool(parts.readable),
+    "search_files": lambda parts: search_files_tool(parts.readable),
 }

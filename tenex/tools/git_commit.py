@@ -15,6 +15,7 @@ from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
 
 from .dependencies import ToolDependencies, ToolTable
+from .git_config import why_no_repository
 from .git_tools import run_git
 from .process import named
 from .tool import Refusal, Tool, object_schema, string
@@ -105,7 +106,8 @@ def _is_filter(value: str) -> bool:
 
 
 def _git_commit(parts: ToolDependencies) -> Tool | None:
-    is_there = parts.has_sandbox and parts.commits
+    is_permitted = parts.has_sandbox and parts.commits
+    is_there = is_permitted and not why_no_repository(parts.workspace.root)
     return git_commit_tool(parts.workspace, asks=parts.commit_asks) if is_there else None
 
 

@@ -16,7 +16,7 @@ from tenex.core.ports import ExecutionContext, ToolResult
 from . import process, sandbox
 from .checkpoints import Checkpoints
 from .daemon_programs import find_program
-from .dependencies import ToolTable
+from .dependencies import ToolDependencies, ToolTable
 from .git_config import GIT_ALONE, folders_elsewhere, why_no_repository
 from .process import plain_text
 from .shadow_git import CheckpointFailed
@@ -197,7 +197,12 @@ def _environment() -> dict[str, str]:
     }
 
 
+def _has_repository(parts: ToolDependencies) -> bool:
+    """Whether git can be run here, and finds a repository."""
+    return parts.has_sandbox and not why_no_repository(parts.workspace.root)
+
+
 TOOLS: Final[ToolTable] = {
-    "git_status": lambda parts: git_status_tool(parts.workspace) if parts.has_sandbox else None,
-    "git_diff": lambda parts: git_diff_tool(parts.workspace, parts.checkpoints) if parts.has_sandbox else None,
+    "git_status": lambda parts: git_status_tool(parts.workspace) if _has_repository(parts) else None,
+    "git_diff": lambda parts: git_diff_tool(parts.workspace, parts.checkpoints) if _has_repository(parts) else None,
 }

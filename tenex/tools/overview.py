@@ -17,7 +17,7 @@ from .files_read import summed_up
 from .project_checks import ProjectCheck
 from .project_commands import NOTES
 from .project_environment import ProjectEnvironment
-from .project_setup import packages_wanted
+from .project_needs import ecosystems_found
 from .workspace import HALF_WRITTEN, HIDDEN, is_venv
 
 NAMED: Final = 100
@@ -67,15 +67,23 @@ def _fitting(names: Sequence[str]) -> int:
 
 
 def _of_environment(project: ProjectEnvironment) -> Iterator[str]:
-    """A sentence on the interpreter, where the workspace is one of Python."""
+    """Sentences on the interpreter, where the workspace is one of Python, and on what is missing."""
     venv = project.venv()
     python = project.python()
-    version = f" {found}" if (found := project.python_version()) else ""
+    number = project.python_version()
+    version = f" {number}" if number else ""
     if venv is not None:
         yield f"`python` is that of its environment {venv.name}{version} (not listed above)."
-    elif asking := packages_wanted(project.root):
-        system = f"; `{Path(python).name}` is the system's{version}" if python else ""
-        yield f"It has no environment, and {asking} asks for packages{system}."
+    for kind in ecosystems_found(project):
+        if kind.missing:
+            yield f"{' and '.join(f'`{name}`' for name in kind.missing)} cannot be run here ({kind.kind.title})."
+        if not kind.lacks_packages:
+            continue
+        if kind.kind.name != "python":
+            yield f"It has no {kind.kind.installed.split()[0]}, and {kind.lacks_packages} asks for packages."
+        elif venv is None:
+            system = f"; `{Path(python).name}` is the system's{version}" if python else ""
+            yield f"It has no environment, and {kind.lacks_packages} asks for packages{system}."
 
 
 def _names(workspace: Path) -> tuple[list[str], bool]:

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -29,6 +30,9 @@ PROBE_DEADLINE: Final = 10.0
 
 LOOK_EVERY: Final = 0.2
 """Seconds between two looks at the disk: a fast one takes 3 GB a second, and 1 GB is kept free by default."""
+
+LONG_SILENCE: Final = 5.0
+"""Seconds without output after which a program that was stopped may have hung: a slow one prints now and then."""
 
 MOST_NAMED: Final = 20
 """Paths named in a sentence to a model."""
@@ -105,6 +109,13 @@ class Outcome:
     """How many it might have, where it was stopped because it had more."""
     tried_network: bool = False
     """Whether it tried to reach a network where it has none."""
+    silence: float = field(default=0.0, compare=False)
+    """Seconds since it last printed something, or began, where its time was up."""
+
+    @property
+    def is_timed_out(self) -> bool:
+        """Whether it was stopped because its time was up."""
+        return self.status is None and not self.shortage and not self.most_processes
 
     def ended(self, what: str, deadline: float) -> str:
         """How it ended, as a sentence for a model about `what`, which had so many seconds."""
@@ -119,7 +130,10 @@ class Outcome:
                 "and threads at once. Start fewer at a time."
             )
         if self.status is None:
-            return f"{what} was still running after {deadline:g} s and was stopped, with everything it had started."
+            quiet = f" It had printed nothing for {self.silence:.0f} s." if self.silence >= LONG_SILENCE else ""
+            return (
+                f"{what} was still running after {deadline:g} s and was stopped, with everything it had started.{quiet}"
+            )
         if self.status < 0:
             return f"{what} was ended by signal {-self.status}."
         return f"{what} ended with exit status {self.status}."
@@ -144,8 +158,16 @@ class _Output:
         self._tail_size = most // 4
         self._head, self._tail = bytearray(), bytearray()
         self._cut = 0
+        self._newest = time.monotonic()
+        self.silence = 0.0
+        """Seconds between the newest output and `stop`."""
+
+    def stop(self) -> None:
+        """Note that the time is up."""
+        self.silence = time.monotonic() - self._newest
 
     def add(self, chunk: bytes) -> None:
+        self._newest = time.monotonic()
         room = self._head_size - len(self._head)
         self._head += chunk[:room]
         self._tail += chunk[room:]
@@ -161,7 +183,7 @@ class _Output:
         self._trim()
         head, tail = (bytes(part).decode("utf-8", "replace") for part in (self._head, self._tail))
         middle = f"\n[{self._cut} bytes left out]\n" if self._cut else ""
-        return Outcome(status=status, output=head + middle + tail, cut=self._cut)
+        return Outcome(status=status, output=head + middle + tail, cut=self._cut, silence=self.silence)
 
 
 def supervised(command: Sequence[str], limits: ProcessLimits) -> list[str]:
@@ -170,7 +192,9 @@ def supervised(command: Sequence[str], limits: ProcessLimits) -> list[str]:
     return [sys.executable, "-I", "-S", "-B", str(SUPERVISOR), str(os.getpid()), bounds, *command]
 
 
-def probe(command: Sequence[str], *, cwd: Path, environment: Mapping[str, str]) -> subprocess.CompletedProcess[bytes]:
+def probe(
+    command: Sequence[str], *, cwd: Path, environment: Mapping[str, str], descriptors: Sequence[int] = ()
+) -> subprocess.CompletedProcess[bytes]:
     """Run a short program that shows what works here, and return how it ended and what it printed; blocks.
 
     As with `run`, nothing of it outlives the daemon: bubblewrap alone can, where it is killed as it starts.
@@ -187,6 +211,7 @@ def probe(command: Sequence[str], *, cwd: Path, environment: Mapping[str, str]) 
         check=False,
         cwd=cwd,
         env=dict(environment),
+        pass_fds=descriptors,
     )
 
 
@@ -289,6 +314,7 @@ async def _attend(
                     output.add(chunk)
                     on_output(chunk)
                 return await process.wait()
+        output.stop()
         return None
     finally:
         await _end(process)

@@ -1,10 +1,9 @@
 """The checks of a project: its own commands by name (tests, types, lint, build), as set or as its files name them.
 
-What the operator set counts first, then the notes to agents (`AGENTS.md`), then the rules of `check_rules`. The files
+What the operator set counts first, then the notes to agents (`AGENTS.md`), then the rows of `ecosystems`. The files
 are read and nothing of them is run here. Anybody may have written them: what they name is run only in a sandbox.
 """
 
-import json
 import os
 import re
 import shlex
@@ -13,10 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from .check_rules import PYTEST, RULES, WHOLE, CheckRule, Clue
+from .ecosystem_clues import package_manager, place_of
+from .ecosystems import ECOSYSTEMS, PYTEST, CheckRule, Ecosystem
 from .project_commands import NOTES, missing_program
 from .project_environment import ProjectEnvironment
-from .project_files import EarlierFiles, ProjectFiles, package_manager
+from .project_files import EarlierFiles, ProjectFiles
 
 LONGEST_CHECK: Final = 1_800.0
 """Seconds that a check may take unless set."""
@@ -131,20 +131,20 @@ def _found(files: ProjectFiles) -> Iterator[tuple[ProjectCheck, str]]:
         yield _check(name, run), NOTES
     whole = set(noted)
     given = set(noted)
-    for group in RULES:
-        first = {name: rule for name, rule in _first_of(files, group).items() if name not in whole}
+    for kind in ECOSYSTEMS:
+        first = {name: rule for name, rule in _first_of(files, kind).items() if name not in whole}
         for name, (rule, source) in first.items():
             run = rule.run.replace("{npm}", package_manager(files))
-            yield _check(f"{name}-{group}" if name in given else name, run), source
+            yield _check(f"{name}-{kind.name}" if name in given else name, run), source
         given |= first.keys()
-        if group in WHOLE:
+        if kind.is_whole:
             whole |= first.keys()
 
 
-def _first_of(files: ProjectFiles, group: str) -> dict[str, tuple[CheckRule, str]]:
+def _first_of(files: ProjectFiles, kind: Ecosystem) -> dict[str, tuple[CheckRule, str]]:
     """The first rule of each name whose clues are there, with the file in which it was seen."""
     first: dict[str, tuple[CheckRule, str]] = {}
-    for rule in RULES[group]:
+    for rule in kind.checks:
         source = "" if rule.name in first else _seen(files, rule)
         if source:
             first[rule.name] = rule, source
@@ -153,8 +153,9 @@ def _first_of(files: ProjectFiles, group: str) -> dict[str, tuple[CheckRule, str
 
 def uses_pytest(files: ProjectFiles) -> bool:
     """Whether the tests of a project of Python are run by pytest."""
-    found = _first_of(files, "python").get("test")
-    return found is not None and found[0].run == PYTEST
+    (python,) = (kind for kind in ECOSYSTEMS if kind.name == "python")
+    first = _first_of(files, python).get("test")
+    return first is not None and first[0].run == PYTEST
 
 
 def _check(name: str, run: str) -> ProjectCheck:
@@ -163,28 +164,8 @@ def _check(name: str, run: str) -> ProjectCheck:
 
 def _seen(files: ProjectFiles, rule: CheckRule) -> str:
     """The file that names a check, if all clues are there; else empty."""
-    places = [_place(files, clue) for clue in rule.clues]
+    places = [place_of(files, clue) for clue in rule.clues]
     return places[-1] if all(places) else ""
-
-
-def _place(files: ProjectFiles, clue: Clue) -> str:
-    """The first file in which a clue is seen; empty where there is none."""
-    names = (name for pattern in clue.files.split() for name in files.matching(pattern))
-    return next((name for name in names if _is_in(files, name, clue)), "")
-
-
-def _is_in(files: ProjectFiles, name: str, clue: Clue) -> bool:
-    if clue.key:
-        value = files.value(name, clue.key)
-        text = value if isinstance(value, str) else json.dumps(value, default=str)
-        if value in (None, ""):
-            return False
-    elif clue.text or clue.without:
-        text = files.text(name)
-    else:
-        return True
-    is_right = not clue.text or re.search(clue.text, text, re.MULTILINE) is not None
-    return is_right and not (clue.without and re.search(clue.without, text, re.MULTILINE))
 
 
 def _in_notes(notes: str) -> dict[str, str]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from .bounded_read import beginning
+from .toolchains import PARTS, Toolchain, toolchain_of
 
 SYSTEM_PATH: Final = ("/usr/local/bin", "/usr/bin", "/bin")
 SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
@@ -22,9 +23,6 @@ SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
 
 VENVS: Final = (".venv", "venv")
 """Where virtual environments lie, the first that is there counts."""
-
-PARTS: Final = ("bin", "lib", "lib64", "libexec", "include", "share", "ssl")
-"""Of an installation's folder only this is seen: it may hold data of somebody too."""
 
 _LINKS: Final = 40  # as many as the kernel follows
 _LARGEST: Final = 64 * 1024  # bytes of a `pyvenv.cfg`, which has some hundred
@@ -38,7 +36,11 @@ class ProjectEnvironment:
     root: Path
     """The workspace, its real path."""
     more: tuple[Path, ...] = ()
-    """Folders of programs that the operator names."""
+    """Folders of programs and of toolchains that the operator names."""
+
+    def toolchains(self) -> tuple[Toolchain, ...]:
+        """What the folders bring that the operator names."""
+        return tuple(toolchain_of(folder, self.root) for folder in self.more)
 
     def venv(self) -> Path | None:
         """The workspace's virtual environment; one that is a link out of the workspace is none."""
@@ -53,12 +55,14 @@ class ProjectEnvironment:
         venv = self.venv()
         modules = self.root / "node_modules" / ".bin"
         own = [*([venv / "bin"] if venv else []), *([modules] if _is_within(modules, self.root) else [])]
-        return os.pathsep.join(map(str, dict.fromkeys([*own, *self.more, *map(Path, SYSTEM_PATH)])))
+        named = [folder for toolchain in self.toolchains() for folder in toolchain.programs]
+        return os.pathsep.join(map(str, dict.fromkeys([*own, *named, *map(Path, SYSTEM_PATH)])))
 
     def variables(self) -> dict[str, str]:
         """The variables that name the environment."""
         venv = self.venv()
-        return {"PATH": self.search_path(), **({"VIRTUAL_ENV": str(venv)} if venv else {})}
+        named = {name: value for toolchain in self.toolchains() for name, value in toolchain.variables.items()}
+        return {**named, "PATH": self.search_path(), **({"VIRTUAL_ENV": str(venv)} if venv else {})}
 
     def find(self, *names: str) -> str | None:
         """The first of these programs that is on the path."""
@@ -101,9 +105,14 @@ class ProjectEnvironment:
         for prefix in _bases(venv) if venv is not None else ():
             if _is_python(prefix):
                 wanted |= dict.fromkeys(_parts(prefix))
-        for folder in self.more:  # a program beside a library of its own, as those of Node
-            wanted |= dict.fromkeys([folder, *(_parts(folder.parent) if folder.name == "bin" else ())])
+        for toolchain in self.toolchains():
+            wanted |= dict.fromkeys(toolchain.shown)
         return [place for place in wanted if place.exists() and not self._is_seen(place)]
+
+    def private_folders(self) -> list[Path]:
+        """Folders outside the workspace that its programs write to, for the sandbox to have empty ones there."""
+        wanted = (folder for toolchain in self.toolchains() for folder in toolchain.private)
+        return [folder for folder in wanted if not self._is_seen(folder)]
 
     def _is_seen(self, place: Path) -> bool:
         real = Path(os.path.realpath(place))

@@ -5,7 +5,6 @@ Anybody may have written them: a file that cannot be read, or is not in its form
 
 import json
 import os
-import re
 import tomllib
 from collections.abc import Callable, Mapping
 from configparser import ConfigParser
@@ -23,14 +22,25 @@ MOST_ENTRIES: Final = 1_000
 """Entries of a folder that are compared with a pattern: a folder of tests seldom has more, and the first few decide."""
 
 
-_MANAGER: Final = re.compile(r"(npm|pnpm|yarn|bun)@\d")
-LOCKS: Final = {
-    "pnpm": ("pnpm-lock.yaml",),
-    "yarn": ("yarn.lock",),
-    "bun": ("bun.lock", "bun.lockb"),
-    "npm": ("package-lock.json", "npm-shrinkwrap.json"),
-}
-"""The files by which a package manager of Node pins what it installs."""
+_SOFTWARE: Final = """
+    pyproject.toml setup.py setup.cfg requirements*.txt tox.ini noxfile.py package.json tsconfig.json deno.json*
+    Cargo.toml go.mod pom.xml build.gradle* settings.gradle* build.sbt *.sln *.slnx *.csproj *.fsproj *.vbproj Gemfile
+    Rakefile composer.json mix.exs rebar.config pubspec.yaml Package.swift *.xcodeproj CMakeLists.txt meson.build
+    [Mm]akefile GNUmakefile configure.ac justfile Taskfile.y*ml build.zig Makefile.PL cpanfile stack.yaml *.cabal
+    dune-project *.rockspec flake.nix Dockerfile Containerfile platformio.ini *.c *.cc *.cpp *.cs *.ex *.go *.hs *.java
+    *.js *.jsx *.kt *.lua *.php *.pl *.py *.rb *.rs *.scala *.sh *.swift *.ts *.tsx
+    """
+"""Names in the folder of a project that hold its settings for a build, or its code."""
+
+
+def holds_documents(folder: Path) -> bool:
+    """Whether a folder has files, and none of them is one of software: as far as its first entries tell."""
+    try:
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in islice(entries, MOST_ENTRIES) if not entry.name.startswith(".")]
+    except OSError:
+        return False
+    return bool(names) and not any(matching_names(names, pattern) for pattern in _SOFTWARE.split())
 
 
 class ProjectFiles:
@@ -131,11 +141,3 @@ def _json(text: str) -> Any:
 
 
 _PARSERS: Final[Mapping[str, Callable[[str], Any]]] = {".toml": tomllib.loads, ".json": _json}
-
-
-def package_manager(files: ProjectFiles) -> str:
-    """The package manager of a project of Node: as `package.json` says, else as its lock files do."""
-    said = _MANAGER.match(str(files.value("package.json", "packageManager")))
-    if said is not None:
-        return said[1]
-    return next((name for name, locks in LOCKS.items() if any(map(files.is_there, locks))), "npm")

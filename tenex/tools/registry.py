@@ -10,7 +10,7 @@ order, so an agent that names none of them is offered the same bytes as without 
 import asyncio
 import time
 import traceback
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -202,11 +202,10 @@ class ToolRegistry:
             self._hidden[agent.slug] = agent, hidden
         return hidden
 
-    def _gate(self, name: str, context: ExecutionContext) -> str | None:
+    def _gate(self, name: str, context: ExecutionContext, permitted: Collection[str]) -> str | None:
         agent = self._find_agent(context.agent)
         if agent is None:
             return f"The agent {context.agent} is no longer in the roster; {name[:80]} was not called."
-        permitted = self._permitted(agent, context.phase)
         offer = f"You may use: {', '.join(permitted)}." if permitted else "You may use no tools now."
         if name not in self._every and name not in self._methods.get(context.agent, {}):
             if server_of(name):
@@ -225,7 +224,10 @@ class ToolRegistry:
     async def _carry_out(self, name: str, arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
         if self._source is not None and server_of(name):
             await self._source.wait_for(name)
-        fault = self._gate(name, context)
+        agent = self._find_agent(context.agent)
+        permitted = self._permitted(agent, context.phase) if agent is not None else ()
+        context = replace(context, tools=frozenset(permitted))
+        fault = self._gate(name, context, permitted)
         tool = self._tool(name, context.agent)
         if fault is None and tool is None:
             fault = f"{name} is carried out by the daemon itself and cannot be called like a tool."

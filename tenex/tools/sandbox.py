@@ -23,8 +23,9 @@ from tenex.log import get_logger
 from . import restore
 from .daemon_programs import find_program
 from .process import PROBE_DEADLINE, probe
-from .project_environment import PARTS, SYSTEM, SYSTEM_PATH
+from .project_environment import SYSTEM, SYSTEM_PATH
 from .tool import Refusal
+from .toolchains import PARTS
 
 HOME: Final = "/tmp/home"  # noqa: S108 - inside the sandbox, where /tmp is its own
 _INIT: Final = "/.init"
@@ -96,6 +97,7 @@ def wrapped(
     network: bool = False,
     files: Mapping[str, Path] | None = None,
     folders: Iterable[Path] = (),
+    private: Iterable[Path] = (),
     protected: Iterable[Path] = (),
     scratch: Path | None = None,
     mount: Sequence[str] = (),
@@ -103,6 +105,7 @@ def wrapped(
     witness: int = -1,
     watched: Iterable[Path] = (),
     attempts: int = -1,
+    joins: bool = False,
 ) -> list[str]:
     """The command that runs `command` in the sandbox.
 
@@ -114,8 +117,9 @@ def wrapped(
         cwd: where it starts; the workspace unless given.
         can_write: whether the workspace may be written to.
         network: whether it shares the machine's network, services on this machine included.
-        files: further files it sees, read-only, by where it sees them.
-        folders: further folders it sees, read-only, in their own places.
+        files: further files and folders it sees, read-only, by where it sees them.
+        folders: further folders and files it sees, read-only, in their own places.
+        private: where it has an empty folder of its own, which it may write to; what of `folders` is in it is seen.
         protected: what is in the workspace and may not be written to all the same; no links.
         scratch: the folder that it has as /tmp; an empty one that vanishes with it unless given.
         mount: the options of the workspace in its place (`workspace_view`); the workspace itself unless given.
@@ -123,6 +127,7 @@ def wrapped(
         witness: the descriptor to which `sandbox_init` writes what it changes in the workspace; -1 for none.
         watched: further folders in which it sees what the command tries to change.
         attempts: the descriptor to which it writes whether the command has tried to reach a network; -1 for none.
+        joins: whether it stays in the network that it is started in, which has a loopback alone (`shared_namespaces`).
 
     Raises:
         SandboxMissing: there is no bubblewrap.
@@ -132,7 +137,7 @@ def wrapped(
         raise SandboxMissing("Nothing can be run: the sandbox (bubblewrap) is gone. The operator has to fix that.")
     line = [bubblewrap, "--die-with-parent", "--unshare-all", "--unshare-user", "--new-session", "--as-pid-1"]
     line += ["--cap-drop", "ALL", *(["--disable-userns"] if _can_forbid_namespaces(bubblewrap) else [])]
-    line += [*(["--share-net"] if network else []), *_variables(environment)]
+    line += [*(["--share-net"] if network or joins else []), *_variables(environment)]
     for folder in SYSTEM:
         if Path(folder).is_symlink():
             line += ["--symlink", str(Path(folder).readlink()), folder]
@@ -144,7 +149,8 @@ def wrapped(
     for place, file in {**(files or {}), _INIT: own_init}.items():
         line += ["--ro-bind", str(file), place]
     line += [*_machinery(bubblewrap, scratch), "--dir", HOME]
-    mounts = {str(folder): "--ro-bind" for folder in folders}
+    mounts = {str(folder): "--tmpfs" for folder in private}
+    mounts |= {str(folder): "--ro-bind" for folder in folders}
     mounts[str(root)] = "--bind" if can_write else "--ro-bind"
     init, needed = _init_interpreter()
     mounts |= dict.fromkeys(needed, "--ro-bind")
@@ -155,7 +161,7 @@ def wrapped(
             _clear_place(scratch, place)
     # a folder within another comes after it, or it would not be seen
     for place, kind in sorted(mounts.items()):
-        line += mount if mount and place == str(root) else [kind, place, place]
+        line += mount if mount and place == str(root) else _mounted(kind, place, bubblewrap)
     shut = (("--ro-bind-try", path) for path in protected) if can_write else ()
     for option, path in (*shut, *opened):
         line += [option, str(path), str(path)]
@@ -198,7 +204,7 @@ def _clear_place(scratch: Path, place: str) -> None:
 
 def _machinery(bubblewrap: str, scratch: Path | None) -> list[str]:
     """/proc, /dev and /tmp."""
-    size = ["--size", str(LARGEST_SCRATCH)] if _can_size(bubblewrap) else []
+    size = _size(bubblewrap)
     line = ["--proc", "/proc", "--dev", "/dev", *size, "--tmpfs", "/dev/shm"]  # noqa: S108
     line += [*size, "--tmpfs", "/tmp"] if scratch is None else ["--bind", str(scratch), "/tmp"]  # noqa: S108
     if os.geteuid() == 0:  # root owns the machine's settings inside too, and an owner needs no privilege to write
@@ -238,6 +244,16 @@ def _our_python(prefix: Path, root: Path, *, can_write: bool) -> dict[str, str]:
     # what is mounted on cannot be renamed, so it cannot be replaced
     above = [folder for folder in prefix.parents if folder != root and folder.is_relative_to(root)]
     return {str(folder): "--bind" if can_write else "--ro-bind" for folder in above} | {str(prefix): "--ro-bind"}
+
+
+def _mounted(kind: str, place: str, bubblewrap: str) -> list[str]:
+    """The options of a folder in its own place, or of an empty one there."""
+    return [*_size(bubblewrap), kind, place] if kind == "--tmpfs" else [kind, place, place]
+
+
+def _size(bubblewrap: str) -> list[str]:
+    """The option that bounds the next folder in memory, where this bubblewrap has it."""
+    return ["--size", str(LARGEST_SCRATCH)] if _can_size(bubblewrap) else []
 
 
 @cache

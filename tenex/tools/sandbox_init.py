@@ -10,7 +10,8 @@ the kind `vsock` lead to the host of a virtual machine, and calls through an io_
 gives a program parts of the kernel that it could not use otherwise. A seccomp filter makes these calls fail.
 
 What is seen of the network: where the sandbox has none, the kernel counts the packets and connections that had no
-route, also those of questions for names (`sandbox.NO_RESOLVER`). Once there is one, a byte is written to `network`.
+route, also those of questions for names (`sandbox.NO_RESOLVER`). Once there is one more than at the beginning, a byte
+is written to `network`. Commands that share a loopback share the counts, too: then another one may be meant.
 
 What is seen of files: with a descriptor, a second filter stops each system call that may change a file in the folders
 by its name, until this process has written down the name (`seccomp_unotify(2)`). So it is known what the command wrote,
@@ -190,6 +191,7 @@ def main(arguments: list[str]) -> int:
     # no program traces this process or reads its memory; the command is not affected
     _system().prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
 
+    unrouted = count_unrouted() if network >= 0 else 0
     ours, theirs = _socket.socketpair()
     program = os.fork()
     if program == 0:
@@ -203,25 +205,25 @@ def main(arguments: list[str]) -> int:
     if witness >= 0:
         _listen(ours, machine, witness, folders)
     if network >= 0:
-        signal.signal(signal.SIGALRM, lambda _number, _frame: note_network(network))
+        signal.signal(signal.SIGALRM, lambda _number, _frame: note_network(network, unrouted))
         signal.setitimer(signal.ITIMER_REAL, LOOK_EVERY, LOOK_EVERY)
     while True:
         ended, status = os.waitpid(-1, 0)
         if ended == program:
             if network >= 0:
-                note_network(network)
+                note_network(network, unrouted)
             return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
-def note_network(output: int) -> None:
+def note_network(output: int, before: int) -> None:
     """Write a byte once a program has tried to reach the network."""
-    if has_unrouted() and os.fstat(output).st_size == 0:
+    if count_unrouted() > before and os.fstat(output).st_size == 0:
         os.write(output, b"1")
 
 
-def has_unrouted() -> bool:
-    """Whether something had no route, by the counts of the kernel; where it has none, nothing is known."""
-    return any(count_in(file, name) for file, name in UNROUTED.items())
+def count_unrouted() -> int:
+    """How much had no route, by the counts of the kernel; where it has none, nothing is known."""
+    return sum(count_in(file, name) for file, name in UNROUTED.items())
 
 
 def count_in(file: str, name: str) -> int:

@@ -27,6 +27,9 @@ PATIENCE: Final = 15.0
 STDERR_CHARACTERS: Final = 300
 """Characters of git's stderr in an error: the first line is the reason."""
 
+MOST_SHOWN: Final = 1024 * 1024
+"""Bytes of answers about trees that are remembered: a tree of 10,000 files takes as much."""
+
 _CONFIG: Final = """\
 # written by tenex at every start; changes are lost
 [core]
@@ -92,6 +95,8 @@ class ShadowGit:
         self._excludes = "".join(f"{pattern}\n" for pattern in excludes)
         self._is_ready = False
         self._deadline = DEADLINE
+        self._shown: dict[tuple[str, ...], bytes] = {}
+        """What git has said about trees, the oldest first."""
 
     def run(self, *arguments: str, feed: bytes = b"", literal: bool = True) -> bytes:
         """Run one command, and return what it printed.
@@ -108,6 +113,21 @@ class ShadowGit:
         if not self._is_ready:
             self._prepare()
         return self._run(["--git-dir", str(self.folder), "--work-tree", str(self.root), *arguments], feed, literal)
+
+    def show(self, *arguments: str) -> bytes:
+        """Run a command that only says what trees hold, named by their ids: the answer is remembered.
+
+        Raises:
+            CheckpointFailed: as of `run`.
+        """
+        if arguments in self._shown:
+            self._shown[arguments] = self._shown.pop(arguments)  # the newest
+            return self._shown[arguments]
+        answer = self.run(*arguments)
+        self._shown[arguments] = answer
+        while sum(map(len, self._shown.values())) > MOST_SHOWN:
+            del self._shown[next(iter(self._shown))]
+        return answer
 
     @contextmanager
     def within(self, deadline: float) -> Iterator[None]:
@@ -147,6 +167,7 @@ class ShadowGit:
         with self._repairing():
             self.folder.rename(aside)
         self._is_ready = False
+        self._shown.clear()
         return aside
 
     @contextmanager

@@ -19,8 +19,10 @@ from tenex.core.ports import ExecutionContext, ToolResult
 
 from . import process, sandbox
 from .dependencies import ToolDependencies, ToolTable
+from .ecosystem_clues import ecosystems_of
 from .files_read import LARGEST_FILE
 from .project_environment import ProjectEnvironment
+from .project_files import ProjectFiles
 from .sandbox import RunPolicy
 from .shell_runner import MOST_OUTPUT, NETWORK, WRITE_GIT, Programs
 from .tool import Refusal, Tool, boolean, integer, object_schema, string
@@ -153,7 +155,9 @@ def check_tool(
             environment = sandbox.clean_environment(str(own))
             if policy is RunPolicy.SANDBOXED:
                 inside = {**sandbox.clean_environment(sandbox.HOME), **project.variables()}
-                command = sandbox.wrapped(workspace.root, command, inside, folders=project.mounts())
+                command = sandbox.wrapped(
+                    workspace.root, command, inside, folders=project.mounts(), private=project.private_folders()
+                )
             return await process.run(
                 command,
                 cwd=workspace.root,
@@ -237,8 +241,17 @@ def checked(command: str, name: str) -> str:
     return command
 
 
+def _is_for_python(dependencies: ToolDependencies) -> bool:
+    """Whether the workspace is a project of Python, or of no known kind yet, and there is an interpreter."""
+    root = dependencies.workspace.root
+    languages = [name for name, (kind, _) in ecosystems_of(ProjectFiles(root)).items() if not kind.is_whole]
+    is_sandboxed = dependencies.check is RunPolicy.SANDBOXED
+    has_python = not is_sandboxed or ProjectEnvironment(root, dependencies.shell.path).python() is not None
+    return has_python and ("python" in languages or not languages)
+
+
 def _check(dependencies: ToolDependencies) -> Tool | None:
-    if dependencies.check is RunPolicy.OFF:
+    if dependencies.check is RunPolicy.OFF or not _is_for_python(dependencies):
         return None
     return check_tool(
         dependencies.workspace,

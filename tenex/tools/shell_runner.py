@@ -8,21 +8,27 @@ they write to the view of their turn (`turn_views`), and the workspace stays as 
 import asyncio
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from tenex.core.config import CallNeed, Replay
+from tenex.core.ids import ConversationId
+from tenex.core.inbox.sent_files import PLACE
 from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
 
 from . import process, sandbox, workspace_scan
 from .git_config import folders_elsewhere, why_no_repository
 from .git_writes import NO_IDENTITY, WritableRepository, writable_repository
+from .inbox import Inboxes
 from .process import DiskReserve, decoded, named
 from .project_environment import ProjectEnvironment
+from .project_needs import hint_for_missing
 from .sandbox import RunPolicy
+from .shared_namespaces import SharedNamespaces, TurnNetworks
 from .tool import Body, Refusal, Tool, run_uncancellable
 from .turn_views import TOO_LARGE, TurnViews
 from .witness import Witness, with_witness, witness_of
@@ -35,6 +41,10 @@ WRITE_GIT: Final = CallNeed(name="write_git", is_to="write to the git repository
 NO_COMMITS: Final = (
     'Agents do not commit here: `workspace.commit` is "never". Say so in your response; a person commits, or sets it '
     'to "ask".'
+)
+
+NOT_THEIR_PORTS: Final = (
+    " With the machine's network it cannot reach the ports of background commands; without `network` it can."
 )
 
 MOST_OUTPUT: Final = 32 * 1024
@@ -63,8 +73,16 @@ _FAIL_FAST: Final = {
 }
 """Where there is no network programs do not try again, which takes npm two minutes."""
 
-_PACKAGE_FOLDERS: Final = {"CARGO_HOME": "cargo", "GOMODCACHE": "go"}
-"""Of package managers that keep packages outside of the project, by the variable that names the folder."""
+_PACKAGE_FOLDERS: Final = {
+    "CARGO_HOME": ("cargo", "{folder}"),
+    "GOMODCACHE": ("go", "{folder}"),
+    "MAVEN_OPTS": ("maven", "-Dmaven.repo.local={folder}"),
+    "NUGET_PACKAGES": ("nuget", "{folder}"),
+}
+"""Of package managers that keep packages outside of the project, by the variable that names the folder, and how."""
+
+_NOT_FOUND: Final = 127
+"""The exit status of a shell that does not find a program."""
 
 _NO_REPOSITORY: Final = "fatal: not a git repository"
 """What git prints where it finds none."""
@@ -114,6 +132,10 @@ class Programs:
     """What they write to where the phase permits no changes; without, the workspace is read-only there."""
     scratch: Path | None = None
     """The folder in which each call gets an empty one of its own; the system's unless given."""
+    inboxes: Inboxes = Inboxes()
+    """What people have sent, which is seen in the sandbox."""
+    networks: TurnNetworks | None = None
+    """Those of the turns in which commands go on in the background."""
 
     @property
     def most(self) -> int:
@@ -185,7 +207,10 @@ class Programs:
         """
         quiet = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "NO_COLOR": "1"}
         names = {"USER": "agent", "LOGNAME": "agent", "SHELL": "/bin/sh"}
-        packages = {name: str(folder) for name, folder in self._packages().items()}
+        packages = {
+            name: _PACKAGE_FOLDERS[name][1].format(folder=folder)
+            for name, folder in self._packages(is_closed=is_closed).items()
+        }
         network = _FAIL_FAST if is_closed else self.rules.network_environment
         locks = {} if write_git else {"GIT_OPTIONAL_LOCKS": "0"}  # else `git status` tries to write
         return {
@@ -198,12 +223,16 @@ class Programs:
             **network,
         }
 
-    def _packages(self) -> dict[str, Path]:
-        """The folders of package managers that are there, by the variables that name them."""
+    def _packages(self, *, is_closed: bool) -> dict[str, Path]:
+        """The folders of package managers that are there, by the variables that name them.
+
+        Without the network an empty one would only hide what a toolchain of the user has.
+        """
         top = self.rules.packages
         if top is None or self.rules.policy is not RunPolicy.SANDBOXED:
             return {}
-        return {name: top / folder for name, folder in _PACKAGE_FOLDERS.items() if (top / folder).is_dir()}
+        folders = {name: top / folder for name, (folder, _) in _PACKAGE_FOLDERS.items() if (top / folder).is_dir()}
+        return {name: folder for name, folder in folders.items() if not is_closed or any(folder.iterdir())}
 
     async def run(
         self,
@@ -232,24 +261,144 @@ class Programs:
         settled = Settled()
         network = NETWORK.name in needs
         is_read_only = only_reads
+        shared = self.shared_with(context)
         if is_confined(context.phase) and not (only_reads and self._view_of(context) is None):
             outcome, is_read_only = await self._in_view(
                 command, context, folder, deadline, only_reads=only_reads, network=network
             )
         elif only_reads:
-            outcome = await self._attend(command, folder, deadline, can_write=False, network=network)
+            outcome = await self._attend(
+                command,
+                folder,
+                deadline,
+                can_write=False,
+                network=network,
+                of=context.conversation_id,
+                shared=shared,
+            )
         else:
             with witness_of(self.workspace.root) as witness:
-                outcome, settled = await self.execute(command, folder, deadline, witness=witness, needs=needs)
+                outcome, settled = await self.execute(
+                    command,
+                    folder,
+                    deadline,
+                    witness=witness,
+                    needs=needs,
+                    of=context.conversation_id,
+                    shared=shared,
+                )
         ended = outcome.ended("The command", deadline)
+        if outcome.is_timed_out:
+            ended += self._longer(context, deadline)
+        if network and shared is not None and outcome.status:
+            ended += NOT_THEIR_PORTS
         if is_read_only and not only_reads:
             ended += f" The workspace was read-only to it: {TOO_LARGE}."
         if outcome.status and _NO_REPOSITORY in outcome.output and (why := why_no_repository(self.workspace.root)):
             ended += f" {why}"
         ended += self.remarks(settled)
+        if outcome.status == _NOT_FOUND and self.rules.policy is RunPolicy.SANDBOXED:
+            entries = list(map(str, self.rules.path))
+            ended += await asyncio.to_thread(hint_for_missing, self.project, outcome.output, os.environ, entries)
         ended += await asyncio.to_thread(self.ways_out, outcome, witness, settled, needs)
         result = replace(outcome.result(ended), has_outside_effect=self.reaches_out or network)
         return with_witness(result, witness)
+
+    def shared_with(self, context: ExecutionContext) -> SharedNamespaces | None:
+        """What the commands of a call's turn share, where a command has begun to go on in the background."""
+        view = self._view_of(context) if is_confined(context.phase) else None
+        if view is not None:
+            return view.shared
+        return self.networks.opened(context) if self.networks is not None else None
+
+    async def share(self, context: ExecutionContext, *, network: bool) -> str:
+        """Have the commands of a call's turn reach each other from now on; what cannot be reached, as a sentence.
+
+        Args:
+            context: of the call that starts a command in the background.
+            network: whether a person or a rule has allowed it the network of the machine.
+
+        Raises:
+            Refusal: the phase permits no changes, and only one program at a time can run.
+        """
+        is_sandboxed = self.rules.policy is RunPolicy.SANDBOXED
+        has_own = is_sandboxed and not self.rules.network
+        is_shared = True
+        if is_confined(context.phase):
+            if self.views is None:
+                raise Refusal("Nothing was started: nothing keeps apart here what a command changes in this phase.")
+            view = await self.views.share(context, network=has_own, is_sandboxed=is_sandboxed)
+            is_shared = view.shared is not None and view.shared.has_network
+        elif has_own and not network:
+            is_shared = self.networks is not None and await self.networks.open(context, self.workspace.root)
+        if not has_own:
+            return ""
+        if network:
+            return " Only commands with `network: true` reach its ports."
+        return "" if is_shared else " Other commands cannot reach its ports: this machine does not permit that."
+
+    async def run_on(
+        self,
+        command: Sequence[str],
+        context: ExecutionContext,
+        folder: Path,
+        deadline: float,
+        on_output: Callable[[bytes], None],
+        witness: Witness | None,
+        needs: Collection[str],
+    ) -> str:
+        """Run a program beside other calls, and return how it ended, as the end of a sentence about it.
+
+        Args:
+            command: the program with its arguments.
+            context: of the call that starts it, for which `share` was called.
+            folder: where it starts.
+            deadline: in seconds.
+            on_output: receives what it prints.
+            witness: of what it writes; None in a view.
+            needs: as in `run`.
+
+        Raises:
+            Refusal: too little is free on disk, or the turn has ended.
+        """
+        settled = Settled()
+        if witness is None:
+            assert self.views is not None, "`share` has refused it"
+            async with self.views.beside(context) as view:
+                outcome = await self._attend(
+                    command,
+                    folder,
+                    deadline,
+                    view=view,
+                    network=NETWORK.name in needs,
+                    of=context.conversation_id,
+                    most_output=0,
+                    on_output=on_output,
+                )
+        else:
+            outcome, settled = await self.execute(
+                command,
+                folder,
+                deadline,
+                witness=witness,
+                needs=needs,
+                of=context.conversation_id,
+                most_output=0,
+                on_output=on_output,
+                shared=self.shared_with(context),
+            )
+            witness.look()
+        ended = outcome.ended("It", deadline).removeprefix("It ")
+        ways_out = await asyncio.to_thread(self.ways_out, outcome, witness, settled, needs)
+        return f"{ended}{self.remarks(settled)}{ways_out}"
+
+    def _longer(self, context: ExecutionContext, deadline: float) -> str:
+        """How a command gets more time than it had; it begins with a space."""
+        if "shell_start" in context.tools:
+            return " For what takes longer, call `shell_start` with it: that goes on after its call."
+        if deadline < self.most:
+            return f" It may have up to {self.most} s: give `timeout`."
+        return ""
 
     def ways_out(
         self, outcome: process.Outcome, witness: Witness | None, settled: Settled, needs: Collection[str]
@@ -301,10 +450,19 @@ class Programs:
         if self.views is None:
             if not is_sandboxed:
                 raise Refusal("Nothing was run: nothing keeps apart here what a command changes in this phase.")
-            return await self._attend(command, folder, deadline, can_write=False, network=network), True
+            outcome = await self._attend(
+                command, folder, deadline, can_write=False, network=network, of=context.conversation_id
+            )
+            return outcome, True
         async with self.views.using(context, is_sandboxed=is_sandboxed) as view:
             outcome = await self._attend(
-                command, folder, deadline, view=view, can_write=not only_reads, network=network
+                command,
+                folder,
+                deadline,
+                view=view,
+                can_write=not only_reads,
+                network=network,
+                of=context.conversation_id,
             )
             return outcome, only_reads or not view.can_write
 
@@ -331,10 +489,14 @@ class Programs:
         *,
         witness: Witness | None = None,
         needs: Collection[str] = (),
+        of: ConversationId | None = None,
         most_output: int = MOST_OUTPUT,
         on_output: Callable[[bytes], None] = process.drop,
+        shared: SharedNamespaces | None = None,
     ) -> tuple[process.Outcome, Settled]:
         """Run a program that may change the workspace, and take away what it may not leave behind.
+
+        It sees what people have sent in the conversation `of`.
 
         Raises:
             Refusal: too little is free on disk, or the repository cannot be written to.
@@ -355,8 +517,10 @@ class Programs:
                 repository=repository,
                 network=NETWORK.name in needs,
                 witness=witness,
+                of=of,
                 most_output=most_output,
                 on_output=on_output,
+                shared=shared,
             )
         finally:
             if self.rules.policy is RunPolicy.SANDBOXED:
@@ -377,47 +541,58 @@ class Programs:
         repository: WritableRepository | None = None,
         network: bool = False,
         witness: Witness | None = None,
+        of: ConversationId | None = None,
         most_output: int = MOST_OUTPUT,
         on_output: Callable[[bytes], None] = process.drop,
+        shared: SharedNamespaces | None = None,
     ) -> process.Outcome:
-        """Run a program to its end.
+        """Run a program to its end; `shared` is what it joins, where that is not of its view.
 
         Raises:
             Refusal: too little is free on disk.
         """
         await asyncio.to_thread(self.rules.reserve.refuse_if_short)
-        async with sandbox.scratch_folder(self.scratch) as own:
-            attempts = os.memfd_create("tenex-network", os.MFD_CLOEXEC)
-            try:
-                line = partial(
-                    self._line,
-                    command,
-                    folder,
-                    own,
-                    can_write=can_write,
-                    view=view,
-                    protected=protected,
-                    repository=repository,
-                    network=network or self.rules.network,
-                    witness=witness,
-                    attempts=attempts,
-                )
-                wrapped, environment = await asyncio.to_thread(line)
-                outcome = await process.run(
-                    wrapped,
-                    cwd=folder,
-                    environment=environment,
-                    deadline=deadline,
-                    most_output=most_output,
-                    limits=LIMITS,
-                    reserve=self.rules.reserve,
-                    umask=self.workspace.umask,
-                    on_output=on_output,
-                    descriptors=[attempts, *([witness.descriptor] if witness is not None else [])],
-                )
-                return replace(outcome, tried_network=os.fstat(attempts).st_size > 0)
-            finally:
-                os.close(attempts)
+        network = network or self.rules.network
+        if view is not None:
+            shared = view.shared
+        elif network or self.rules.policy is RunPolicy.UNSANDBOXED:
+            shared = None
+        keeping = shared.used() if shared is not None else nullcontext(())
+        with keeping as joined:
+            async with sandbox.scratch_folder(self.scratch) as own:
+                attempts = os.memfd_create("tenex-network", os.MFD_CLOEXEC)
+                try:
+                    line = partial(
+                        self._line,
+                        command,
+                        folder,
+                        own,
+                        can_write=can_write,
+                        view=view,
+                        protected=protected,
+                        repository=repository,
+                        network=network,
+                        witness=witness,
+                        of=of,
+                        attempts=attempts,
+                        shared=shared,
+                    )
+                    wrapped, environment = await asyncio.to_thread(line)
+                    outcome = await process.run(
+                        wrapped,
+                        cwd=folder,
+                        environment=environment,
+                        deadline=deadline,
+                        most_output=most_output,
+                        limits=LIMITS,
+                        reserve=self.rules.reserve,
+                        umask=self.workspace.umask,
+                        on_output=on_output,
+                        descriptors=[attempts, *joined, *([witness.descriptor] if witness is not None else [])],
+                    )
+                    return replace(outcome, tried_network=os.fstat(attempts).st_size > 0)
+                finally:
+                    os.close(attempts)
 
     def _line(
         self,
@@ -431,10 +606,17 @@ class Programs:
         repository: WritableRepository | None,
         network: bool,
         witness: Witness | None,
+        of: ConversationId | None,
         attempts: int,
+        shared: SharedNamespaces | None,
     ) -> tuple[Sequence[str], dict[str, str]]:
         """The command to run, and the environment to run it in."""
-        prefix, mount = view.launch(can_write=can_write) if view is not None else ([], [])
+        prefix: list[str] = []
+        mount: list[str] = []
+        if view is not None:
+            prefix, mount = view.launch(can_write=can_write, network=network)
+        elif shared is not None:
+            prefix = shared.joining()
         if self.rules.policy is RunPolicy.UNSANDBOXED:
             return [*prefix, *command], self.variables(str(own))
         named_files = {name: text.format(user=os.getuid(), group=os.getgid()) for name, text in _NAMES.items()}
@@ -448,11 +630,13 @@ class Programs:
             (own / name).write_text(content, "utf-8")
         root = self.workspace.root
         elsewhere = folders_elsewhere(root)
+        received = self.inboxes.of(of) if of is not None and not root.is_relative_to(PLACE) else None
+        inbox = {PLACE: received} if received is not None else {}
         opened = [*repository.mounts()] if repository is not None else []
         if network and self.rules.packages is not None:
-            for name in _PACKAGE_FOLDERS.values():
+            for name, _ in _PACKAGE_FOLDERS.values():
                 (self.rules.packages / name).mkdir(parents=True, exist_ok=True)
-            opened += [("--bind", folder) for folder in self._packages().values()]
+            opened += [("--bind", folder) for folder in self._packages(is_closed=False).values()]
         wrapped = sandbox.wrapped(
             root,
             command,
@@ -460,13 +644,14 @@ class Programs:
             cwd=folder,
             can_write=can_write,
             network=network,
-            files={f"/etc/{name}": own / name for name in named_files},
+            files={f"/etc/{name}": own / name for name in named_files} | inbox,
             folders=[
                 *elsewhere,
                 *self.project.mounts(),
                 *filter(Path.is_dir, self.rules.folders),
-                *self._packages().values(),
+                *self._packages(is_closed=not network).values(),
             ],
+            private=self.project.private_folders(),
             protected=protected,
             scratch=view.tmp if view is not None else None,
             mount=mount,
@@ -474,6 +659,7 @@ class Programs:
             witness=witness.descriptor if witness is not None else -1,
             watched=elsewhere,
             attempts=-1 if network else attempts,
+            joins=shared is not None and shared.has_network and not network,
         )
         return [*prefix, *wrapped], {}
 

@@ -1,6 +1,7 @@
 """Snapshots: the workspace at one moment, as a tree in the shadow repository.
 
-git's index notes size and time of every file, so that only what changed is read. Not kept is what git would ignore, the
+git's index notes size and time of every file, so that only what changed is read, and git is not started where the
+stamps of all files are those of the last snapshot (`file_stamps`). Not kept is what git would ignore, the
 inside of folders that other programs fill, and what is too large or cannot be read: the tree has a file, `NOT_KEPT`,
 that names all of it with the reason, and the permissions that git does not know. Folders that are repositories
 themselves are taken like any other.
@@ -9,15 +10,15 @@ themselves are taken like any other.
 import json
 import os
 import stat
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from . import restore
+from .file_stamps import NEVER_KEPT, Stamps, folders_without_files, read_stamps
 from .restore import Stamp
 from .shadow_git import ShadowGit
-from .workspace import HIDDEN
 
 LARGEST_KEPT: Final = 10 * 1024 * 1024
 """Bytes of one file: sources are smaller, and a copy of every build's output would fill the disk."""
@@ -36,9 +37,6 @@ IGNORE_FILE: Final = b".gitignore"
 
 GIT_READS: Final = frozenset({IGNORE_FILE, b".gitattributes", b".gitmodules"})
 """Names git opens in any folder; it waits for ever if one is a pipe."""
-
-NEVER_KEPT: Final = tuple(sorted(HIDDEN - {".git"}))
-"""As patterns of git's; `.git` itself is left out by git."""
 
 GIT_READS_IN_REPOSITORIES: Final = frozenset({b"HEAD", b"packed-refs", b"commondir", b"config", b"index"})
 """Names git may open in folders that look like repositories; the same holds for them."""
@@ -82,6 +80,17 @@ class Snapshot:
     def was_ignored(self, path: bytes) -> bool:
         """Whether a path, or a folder it lies in, was ignored."""
         return is_covered(path, self.ignored)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Taken:
+    """The last snapshot, and by what it is known whether it still holds."""
+
+    stamps: Stamps
+    """Of before it was taken."""
+    snapshot: Snapshot
+    in_index: frozenset[bytes]
+    """The paths in git's index."""
 
 
 def usual_permissions(mode: int, umask: int) -> int:
@@ -129,15 +138,42 @@ class Snapshots:
         self._root = os.fsencode(git.root) + b"/"
         self._written: tuple[tuple[int, ...], str] | None = None
         self._list = b""  # as the index has it, where it has one
+        self._last: _Taken | None = None
 
     def take(self) -> Snapshot:
-        """Take a snapshot.
+        """Take a snapshot. Where only contents of files have changed since the last one, git is told which.
 
         Raises:
             CheckpointFailed: there is none.
         """
         if self._written is None or self._written[0] != self._index_mark():
             self._list = b""  # another object over the same folder may have written it
+            self._last = None
+        last = self._last
+        self._last = None  # as long as it is not known whether git succeeds
+        stamps = read_stamps(self._root)  # before git looks: what changes meanwhile differs at the next snapshot
+        changed = last.stamps.changed_files(stamps) if last is not None and stamps is not None else None
+
+        if last is not None and changed is not None and all(self._is_simple(path, last.in_index) for path in changed):
+            self._add(changed)
+            snapshot = replace(last.snapshot, tree=self._tree())
+            in_index = last.in_index
+        else:
+            snapshot, in_index = self._whole(stamps)
+        if stamps is not None and not (stamps.closed and stamps.closed & _all_folders(in_index)):
+            self._last = _Taken(stamps=stamps, snapshot=snapshot, in_index=in_index)
+        return snapshot
+
+    def _is_simple(self, path: bytes, in_index: Container[bytes]) -> bool:
+        """Whether a change of a file's content changes nothing but the blob of its path."""
+        if path not in in_index or path.rpartition(b"/")[2] in GIT_READS:
+            return False
+        stamp = self._stamp(path)
+        is_file = stamp is not None and stat.S_ISREG(stamp[0]) and self._can_be_kept(path, stamp)
+        return is_file and os.access(self._root + path, os.R_OK, follow_symlinks=False)
+
+    def _whole(self, stamps: Stamps | None) -> tuple[Snapshot, frozenset[bytes]]:
+        """A snapshot of all that git finds, and the paths in the index afterwards."""
         listed, known = self._listed()
         listed.pop(NOT_KEPT, None)
         fresh: list[bytes] = []
@@ -163,18 +199,19 @@ class Snapshots:
         self._add(fresh)
         for start in range(0, len(shut), _AT_ONCE):
             fresh += self._add_shut(shut[start : start + _AT_ONCE], unkept)
-        permissions = self._unusual_permissions({*known, *fresh}.difference(gone, [NOT_KEPT]))
+        in_index = frozenset((*known, *fresh)).difference(gone, [NOT_KEPT], unkept)
+        permissions = self._unusual_permissions(in_index, stamps)
         is_known = len(permissions) <= MOST_NAMED  # of a list that is cut nothing follows for what is not on it
         umask = self._umask if is_known else None
         permissions = permissions if is_known else {}
         ignored, empty = self._untracked(unkept)
         files = sorted(path for path in ignored if not path.endswith(b"/"))[:MOST_NAMED]
-        stamps = ((path, self._stamp(path)) for path in files)
-        ignored_files = {path: stamp for path, stamp in stamps if stamp is not None}
+        about_files = ((path, self._stamp(path)) for path in files)
+        ignored_files = {path: stamp for path, stamp in about_files if stamp is not None}
         listing = _listing(unkept, ignored, ignored_files, empty, permissions, umask)
         if listing != self._list:
             self._keep_list(listing)
-        return Snapshot(
+        snapshot = Snapshot(
             tree=self._tree(),
             unkept=unkept,
             ignored=ignored,
@@ -183,6 +220,7 @@ class Snapshots:
             permissions=permissions,
             umask=umask,
         )
+        return snapshot, in_index
 
     def read(self, trees: Sequence[str]) -> list[Snapshot]:
         """Snapshots that were taken earlier; of an older version's, what it did not keep is not known.
@@ -259,7 +297,7 @@ class Snapshots:
         """Which of these are folders without files; they are added to the empty ones, with those in them."""
         taken = set()
         for path in paths:
-            folders = _without_files(self._root, path) if path.endswith(b"/") else []
+            folders = folders_without_files(self._root, path) if path.endswith(b"/") else []
             empty.update(folders)
             if folders:
                 taken.add(path)
@@ -289,23 +327,18 @@ class Snapshots:
             self._add(added)
         return added
 
-    def _unusual_permissions(self, kept: Iterable[bytes]) -> dict[bytes, int]:
+    def _unusual_permissions(self, kept: Collection[bytes], stamps: Stamps | None) -> dict[bytes, int]:
         """Those of files and of the folders they lie in, where they are not what the umask gives."""
         kinds = (stat.S_IFREG, stat.S_IFREG | 0o100, stat.S_IFDIR)
         usual = {stat.S_IFMT(kind) | usual_permissions(kind, self._umask) for kind in kinds}
-        paths = list(kept)
-        folders = {_above(path) for path in paths}
-        above = folders
-        while above:
-            above = {_above(path) for path in above} - folders
-            folders |= above
-
         unusual = {}
-        for path in [*paths, *folders]:  # of 20,000 files in 40 ms
-            try:
-                mode = os.lstat(self._root + path).st_mode
-            except OSError:
+        for path in (*kept, *_all_folders(kept)):
+            stamp = stamps.entries.get(path) if stamps is not None else None
+            if stamp is None:
+                stamp = self._stamp(path)
+            if stamp is None:
                 continue
+            mode = stamp[0]
             if mode not in usual and path and stat.S_IFMT(mode) in (stat.S_IFREG, stat.S_IFDIR):
                 unusual[path] = stat.S_IMODE(mode)
         return dict(sorted(unusual.items()))
@@ -321,11 +354,17 @@ class Snapshots:
         return self._written[1]
 
     def _index_mark(self) -> tuple[int, ...]:
-        try:
-            about = (self._git.folder / "index").stat()
-        except FileNotFoundError:  # nothing has ever been kept
-            return ()
-        return (about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
+        """What shows that somebody else has written the index, or that git can no longer open the repository."""
+        folder = self._git.folder
+        marks: list[int] = []
+        for name in ("index", "HEAD"):
+            try:
+                about = (folder / name).stat()
+            except FileNotFoundError:  # nothing has ever been kept, or it was removed
+                marks.append(0)
+            else:
+                marks += (about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
+        return (*marks, (folder / "objects").is_dir(), (folder / "refs").is_dir())
 
     def _stamp(self, path: bytes) -> Stamp | None:
         try:
@@ -351,26 +390,18 @@ class Snapshots:
         return stamp[1] <= LARGEST_KEPT
 
 
+def _all_folders(paths: Iterable[bytes]) -> set[bytes]:
+    """The folders that these paths lie in; the workspace itself is the empty path."""
+    folders = {_above(path) for path in paths}
+    above = folders
+    while above:
+        above = {_above(path) for path in above} - folders
+        folders |= above
+    return folders
+
+
 def _above(path: bytes) -> bytes:
     return path.rpartition(b"/")[0]
-
-
-def _without_files(root: bytes, folder: bytes) -> list[bytes]:
-    """A folder and all those in it; none if there is a file that is no part of a repository's own, or may be."""
-    folders = [folder]
-    for path in folders:
-        try:
-            with os.scandir(root + path) as entries:
-                for entry in entries:
-                    if entry.name.lower() == b".git":
-                        continue
-                    if entry.is_dir(follow_symlinks=False):
-                        folders.append(path + entry.name + b"/")
-                    elif entry.is_file(follow_symlinks=False) or entry.is_symlink():
-                        return []
-        except OSError:  # shut, or deeper than a path can name
-            return []
-    return [path[:-1] for path in folders]
 
 
 def _listing(

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 from tenex.core.config import CallNeed, Replay, ToolRule
 from tenex.core.errors import RemoteError
 from tenex.core.messages import ToolSpec
-from tenex.core.phases import Access
+from tenex.core.phases import Access, Phase
 from tenex.core.ports import ExecutionContext, ToolResult
 
 _T = TypeVar("_T")
@@ -53,6 +53,10 @@ class Tool:
     """What identifies how it is defined; unless given, a digest of its name, description and parameters."""
     needs: tuple[CallNeed, ...] = ()
     """What a call may ask for beyond that, by an argument of the name."""
+    phases: frozenset[Phase] = frozenset()
+    """The phases in which it may be used, of those that its access permits; all of them unless given."""
+    address: str = ""
+    """As in `ToolRule.address`."""
 
     @property
     def rule(self) -> ToolRule:
@@ -63,6 +67,8 @@ class Tool:
             replay=self.replay,
             asks=self.asks,
             needs=self.needs,
+            phases=self.phases,
+            address=self.address,
             why=self.why,
             about=self.about,
             definition=self.definition or digest_of_definition(self.name, self.description, self.parameters),

@@ -7,6 +7,9 @@
 One program of a view may go on between calls: its resident, a server. It is ended before another program is run there,
 because two mounts of one upper folder at once are undefined, and before we change that folder ourselves.
 
+Background commands go on beside others: from the first of them on, all programs of the view use one mount, which the
+daemon holds (`shared_namespaces`). They are for phases in which we do not change the folder ourselves.
+
 Nothing of a view outlives the daemon but its folder: the mounts are those of its programs, and these end with the
 daemon. The folders of a life before are removed at the start.
 """
@@ -18,7 +21,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from tenex.core.conversation import Conversation
 from tenex.core.ids import ConversationId
@@ -30,6 +33,7 @@ from . import restore, sandbox
 from .process import probe
 from .sandbox import SandboxMissing
 from .seen_workspace import SeenWorkspace
+from .shared_namespaces import CannotShare
 from .tool import Refusal, run_uncancellable
 from .workspace import HALF_WRITTEN, Workspace
 from .workspace_view import Way, WorkspaceView, is_at_most, unmapped
@@ -63,12 +67,22 @@ class _Turn:
     busy: asyncio.Lock = field(default_factory=asyncio.Lock)
     view: WorkspaceView | None = None
     resident: Resident | None = None
+    beside: "set[asyncio.Task[Any]]" = field(default_factory=set)
+    """Those that run programs which go on beside others."""
 
     async def end_resident(self) -> None:
         """Return once no program runs in the view; the caller has the lock."""
         if self.resident is not None:
             await self.resident.close()
             self.resident = None
+
+    async def end_beside(self) -> None:
+        """Return once no program goes on beside others; one that is being ended is not disturbed."""
+        for task in self.beside:
+            if not task.cancelling():
+                task.cancel()
+        if self.beside:
+            await asyncio.wait(set(self.beside))
 
 
 class TurnViews:
@@ -117,6 +131,47 @@ class TurnViews:
                 await turn.end_resident()
                 turn.resident = begin(view)
             yield view, turn.resident
+
+    async def share(self, context: ExecutionContext, *, network: bool, is_sandboxed: bool = True) -> WorkspaceView:
+        """The view of the turn that a call belongs to, in which several programs may run at once from now on.
+
+        Args:
+            context: of the call.
+            network: whether its programs reach each other by a network of their own.
+            is_sandboxed: whether they run in bubblewrap.
+
+        Raises:
+            Refusal: the disk does not take the view, or it takes one program at a time.
+        """
+        async with self._of(context, is_sandboxed=is_sandboxed) as (turn, view):
+            if not view.takes_several:
+                await turn.end_resident()
+                try:
+                    await run_uncancellable(lambda: view.share(network=network, is_sandboxed=is_sandboxed))
+                except (CannotShare, OSError) as error:
+                    _log.warning("view.not_shared", error=str(error), way=view.way)
+                    raise Refusal(
+                        "Nothing was started: on this machine only one program at a time can run in this phase. Use "
+                        "`shell`."
+                    ) from error
+            return view
+
+    @asynccontextmanager
+    async def beside(self, context: ExecutionContext) -> AsyncIterator[WorkspaceView]:
+        """The shared view of the turn that a call belongs to, for a program that goes on; it ends with the view.
+
+        Raises:
+            Refusal: the turn has ended.
+        """
+        turn = self._turns.get((context.conversation_id, context.turn))
+        task = asyncio.current_task()
+        if turn is None or turn.view is None or task is None:
+            raise Refusal("Nothing was started: the turn has ended.")
+        turn.beside.add(task)
+        try:
+            yield turn.view
+        finally:
+            turn.beside.discard(task)
 
     async def end_resident(self, context: ExecutionContext) -> None:
         """Return once no program goes on in the view of the turn that a call belongs to."""
@@ -204,8 +259,12 @@ class TurnViews:
         """Remove a view once its last program is gone."""
         async with turn.busy:
             await turn.end_resident()
-            if turn.view is not None:
-                await run_uncancellable(turn.view.remove)
+            await turn.end_beside()
+            if turn.view is None:
+                return
+            if turn.view.shared is not None:
+                turn.view.shared.close()
+            await run_uncancellable(turn.view.remove)
 
     def way(self, *, is_sandboxed: bool = True) -> tuple[Way, tuple[str, ...]]:
         """The first way that works, and why each before it cannot be used; blocks.

@@ -230,6 +230,10 @@ class Workspace:
         """The path as it is shown and recorded: from the root, with `/`; the root itself is `.`."""
         return real.relative_to(self.root).as_posix()
 
+    def shown(self, real: Path) -> str:
+        """The path as a model is shown it, and as a record names what was read."""
+        return self.relative(real)
+
     def read(self, real: Path, most: int) -> bytes:
         """The content of a file.
 

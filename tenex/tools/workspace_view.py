@@ -26,9 +26,10 @@ from pathlib import Path
 from typing import Final
 
 from . import restore
+from .shared_namespaces import CannotShare, SharedNamespaces, make
 from .workspace import FILE
 
-LAUNCHER: Final = Path(__file__).with_name("overlay_mount.py")
+LAUNCHER: Final = Path(__file__).with_name("namespaces.py")
 
 COPIED_AT_ONCE: Final = 1 << 20
 """Bytes."""
@@ -68,7 +69,7 @@ class Written:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class WorkspaceView:
-    """One view. All methods block; one program at a time may use it."""
+    """One view. All methods block; one program at a time may use it, unless it takes several."""
 
     root: Path
     """The workspace, its real path."""
@@ -77,6 +78,10 @@ class WorkspaceView:
     way: Way
     began: int = 0
     """When its last program began, by `clock`."""
+    shared: SharedNamespaces | None = None
+    """What its programs run in from now on, where several of them may run at once."""
+    takes_several: bool = False
+    """Whether several programs may run in it at once."""
     _named: set[bytes] = field(default_factory=set)
     _copied: dict[bytes, tuple[int, ...]] = field(default_factory=dict)
     """Of a copy: what there was when it was made."""
@@ -145,8 +150,40 @@ class WorkspaceView:
                 elif there.st_ctime_ns < began and (copy is None or copy.st_size != there.st_size):
                     done.check_returncode()
 
-    def launch(self, *, can_write: bool = True) -> tuple[list[str], list[str]]:
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """The open files that a program gets which is started in it."""
+        return self.shared.descriptors if self.shared is not None else ()
+
+    def share(self, *, network: bool, is_sandboxed: bool) -> None:
+        """Have several programs at once run in it from now on, in namespaces of their own.
+
+        Args:
+            network: whether these have a network, with nothing but a loopback.
+            is_sandboxed: whether the programs run in bubblewrap.
+
+        Raises:
+            CannotShare: it takes one program at a time.
+            OSError: the folder of an overlay's own use cannot be made again.
+        """
+        layers: list[Path] = []
+        if self.way is Way.OVERLAY:
+            work = self.folder / "work"
+            _make_empty(work)
+            layers = [self.upper, work]
+        if self.way is Way.BUBBLEWRAP:
+            raise CannotShare("each program mounts an overlay of its own")
+        try:
+            self.shared = make(self.root, network=network, overlay=layers, is_sandboxed=is_sandboxed)
+        except CannotShare:
+            if layers:
+                raise
+        self.takes_several = True
+
+    def launch(self, *, can_write: bool = True, network: bool = False) -> tuple[list[str], list[str]]:
         """What is put before the command of the sandbox, and its options for the workspace; for one program.
+
+        With `network` the program stays in the network of the machine.
 
         Raises:
             OSError: the folder of an overlay's own use cannot be made again.
@@ -156,10 +193,12 @@ class WorkspaceView:
         work = self.folder / "work"
         line: list[str] = []
         mount = ["--bind", place, place]
+        if self.shared is not None:
+            line = self.shared.joining(network=not network and self.shared.has_network)
         match self.way:
-            case Way.OVERLAY:
+            case Way.OVERLAY if self.shared is None:
                 _make_empty(work)  # one that a volatile overlay has used is not taken again
-                line = [sys.executable, "-I", "-S", "-B", str(LAUNCHER), place, str(self.upper), str(work)]
+                line = [sys.executable, "-I", "-S", "-B", str(LAUNCHER), "overlay", place, str(self.upper), str(work)]
             case Way.BUBBLEWRAP:
                 _make_empty(work)
                 mount = ["--overlay-src", place, "--overlay", str(self.upper), str(work), place]
@@ -170,7 +209,7 @@ class WorkspaceView:
         return line, mount
 
     def remove(self) -> None:
-        """Remove all of it, whatever programs did to it."""
+        """Remove all of it, whatever programs did to it; none runs in it any more."""
         restore.clear_away(self.folder)
 
     def clock(self) -> int:

@@ -24,7 +24,7 @@ from .daemon_pages import DaemonPages
 from .guard import COOKIE, Guard, fields_of, is_our_port
 from .rendering import STATIC, page
 from .reply_pages import ReplyPages
-from .site import Site
+from .site import Page, Site
 from .time_pages import TimePages
 
 ICON: Final = "icon.svg"
@@ -43,8 +43,10 @@ def application(site: Site, hosts: Collection[str], *, has_entry: bool = False) 
 
     With `has_entry` the root of the host leads to the login.
     """
+    routes = routes_of(site)
+    site.menu = [route for route in routes if isinstance(route, Page) and route.is_in_menu]
     pages = Starlette(
-        routes=[Mount(site.base, routes=routes_of(site)), Route("/favicon.ico", _icon)],
+        routes=[Mount(site.base, routes=routes), Route("/favicon.ico", _icon)],
         exception_handlers={TenexError: site.on_error, HTTPStatus.NOT_FOUND: site.on_missing},
     )
     return Guard(pages, base=site.base, hosts=hosts, logins=site.logins, has_entry=has_entry)

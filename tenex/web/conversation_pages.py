@@ -28,7 +28,7 @@ from .asks import ORDER, Ask
 from .charts import tables_of
 from .guard import Session, session_of
 from .maps import map_of
-from .site import Site, id_of, number_of, stream
+from .site import Page, Site, id_of, number_of, stream
 from .story import shortened
 from .timeline import timeline_of
 
@@ -50,12 +50,38 @@ class ConversationPages:
     def routes(self) -> list[BaseRoute]:
         """The addresses below that of the site."""
         return [
-            Route("/", self.waiting),
+            Page(
+                "/",
+                self.waiting,
+                title="Waiting",
+                shows="open questions and decisions of all conversations, each with its buttons, oldest first; below "
+                "it where it is your turn",
+                commands=["status", "approvals list"],
+            ),
             Route("/events", self.events),
-            Route("/conversations", self.listed),
-            Route("/c/{id}", self.story),
+            Page(
+                "/conversations",
+                self.conversations,
+                title="Conversations",
+                shows="status, phase, cost and last words; what is new since this browser looked; filters and full-"
+                "text search; goes on by itself",
+                commands=["conversations list", "conversations search"],
+            ),
+            Page(
+                "/c/{id}",
+                self.story,
+                title="one conversation",
+                shows="what it waits for; where it is; the timeline; the graph; turns and their cost; the story",
+                commands=["conversations show"],
+            ),
             Route("/c/{id}/events", self.story_events),
-            Route("/c/{id}/usage", self.usage),
+            Page(
+                "/c/{id}/usage",
+                self.usage,
+                title="its usage",
+                shows="time, tokens, cached share and cost by phase, model and agent",
+                commands=["conversations stats"],
+            ),
             Route("/c/{id}/sent/{seq:int}", self.sent),
             Route("/c/{id}/diff/{seq:int}", self.diff),
         ]
@@ -98,7 +124,7 @@ class ConversationPages:
 
     # ---- the list -----------------------------------------------------------------------------------------------
 
-    async def listed(self, request: Request) -> Response:
+    async def conversations(self, request: Request) -> Response:
         """The conversations that a filter lets through, or that match a query."""
         query = request.query_params
         wanted = _filter_of(query)

@@ -13,7 +13,7 @@ from tenex.operations.doctor.runner import Report
 from tenex.store.stats import as_json
 
 from .charts import tables_of
-from .site import Site
+from .site import Page, Site
 
 
 @dataclass
@@ -28,10 +28,29 @@ class DaemonPages:
     def routes(self) -> list[BaseRoute]:
         """The addresses below that of the site."""
         return [
-            Route("/daemon", self.daemon),
+            Page(
+                "/daemon",
+                self.daemon,
+                title="Daemon",
+                shows="relays, models, remote signers, MCP servers, commands in the background, limits and spending of "
+                "the day, what cannot go on; the doctor, when you ask it",
+                commands=["status", "doctor"],
+            ),
             Route("/daemon/doctor", self.examine, methods=["POST"]),
-            Route("/usage", self.usage),
-            Route("/agents", self.agents),
+            Page(
+                "/usage",
+                self.usage,
+                title="Usage",
+                shows="time, tokens, cached share and cost of all conversations, by phase, model and agent",
+                commands=["conversations stats"],
+            ),
+            Page(
+                "/agents",
+                self.agents,
+                title="Agents",
+                shows="prompts, tools, phases; lessons, to edit and remove while a daemon runs",
+                commands=["agents list"],
+            ),
         ]
 
     async def daemon(self, request: Request) -> Response:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
-from starlette.routing import BaseRoute
+from starlette.routing import BaseRoute, Route
 
 from tenex import __version__
 from tenex.core.errors import StoreError, TenexError, TransientError, UsageError
@@ -27,14 +27,6 @@ from .signer_login import SignerLogins
 from .source import Source
 from .story import Entry, Story
 
-PAGES: Final = (
-    ("waiting", "/", "Waiting"),
-    ("conversations", "/conversations", "Conversations"),
-    ("daemon", "/daemon", "Daemon"),
-    ("usage", "/usage", "Usage"),
-    ("agents", "/agents", "Agents"),
-)
-"""Name, address and title of what the menu lists."""
 _STATUS: Final[tuple[tuple[type[TenexError], HTTPStatus], ...]] = (
     (UsageError, HTTPStatus.NOT_FOUND),
     (StoreError, HTTPStatus.INTERNAL_SERVER_ERROR),
@@ -44,6 +36,32 @@ _STATUS: Final[tuple[tuple[type[TenexError], HTTPStatus], ...]] = (
 
 class FormRefused(UsageError):
     """A form that was not shown here, or was sent before."""
+
+
+class Page(Route):
+    """The address of a page, with its title, what it shows, and the commands of `tenex` that print the same.
+
+    The menu lists each that is of no single conversation, by the name of the method that answers.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        endpoint: Callable[[Request], Awaitable[Response]],
+        *,
+        title: str,
+        shows: str,
+        commands: Sequence[str],
+    ) -> None:
+        super().__init__(path, endpoint)
+        self.title = title
+        self.shows = shows
+        self.commands = commands
+
+    @property
+    def is_in_menu(self) -> bool:
+        """Whether the menu lists it: it is of no single conversation."""
+        return not self.param_convertors
 
 
 async def _none(_: "Site") -> Mapping[str, Any]:
@@ -83,6 +101,8 @@ class Site:
     """What features add."""
     checkpoints: Callable[[], Checkpoints | None]
     """Gives None where there are none."""
+    menu: Sequence[Page] = ()
+    """The application adds them."""
     streams: Streams = field(init=False)
 
     def __post_init__(self) -> None:
@@ -110,7 +130,7 @@ class Site:
             "here": "",
             "id": "",
             "is_file": False,
-            "menu": PAGES,
+            "menu": self.menu,
             "parts": parts,
             "project": self.name,
             "sign": False,

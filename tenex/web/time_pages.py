@@ -19,7 +19,7 @@ from tenex.operations.rollback import plan_of
 from tenex.service.client import ask, unanswered
 from tenex.store.view_json import render
 
-from .site import Site, id_of, number_of
+from .site import Page, Site, id_of, number_of
 from .source import folded
 
 PATIENCE: Final = 90.0
@@ -40,7 +40,14 @@ class TimePages:
     def routes(self) -> list[BaseRoute]:
         """The addresses below that of the site."""
         return [
-            Route("/c/{id}/at", self.at),
+            Page(
+                "/c/{id}/at",
+                self.at,
+                title="its past",
+                shows="the state after any record, and what is different from another; going back and forking, with "
+                "what it will do, while a daemon runs",
+                commands=["conversations replay", "conversations rollback", "conversations fork"],
+            ),
             Route("/c/{id}/back/{seq:int}", self.plan),
             Route("/c/{id}/back/{seq:int}/rollback", self.roll_back, methods=["POST"]),
             Route("/c/{id}/back/{seq:int}/fork", self.fork, methods=["POST"]),

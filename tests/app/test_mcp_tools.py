@@ -12,20 +12,21 @@ from typing import Any
 
 import pytest
 
-from tenex.app.mcp_tools import MOST_TEXT, McpTools
+from tenex.app.mcp_tools import MOST_PICTURES, MOST_TEXT, McpTools
 from tenex.app.mcp_views import McpViews
 from tenex.core.config import Agent, AgentKind, Replay
 from tenex.core.ids import CallId, PublicKey, Slug
 from tenex.core.messages import CallResult, ToolSpec
 from tenex.core.phases import Access, Phase
-from tenex.core.port_values import QuestionReply
-from tenex.core.ports import ExecutionContext, ToolResult
+from tenex.core.port_values import AttachedFile, FileDestination, QuestionReply
+from tenex.core.ports import ExecutionContext, FileSender, ToolResult
 from tenex.core.work import found_tools
 from tenex.mcp.config import Configured, ServerConfig
 from tenex.mcp.hidden import Hidden
 from tenex.mcp.results import read_result
 from tenex.mcp.servers import McpServers
 from tenex.tools.registry import ToolRegistry
+from tenex.tools.sent_files import SentFiles
 from tenex.tools.standard import TOOL_NAMES
 from tenex.tools.turn_views import TurnViews
 from tenex.tools.workspace import Workspace
@@ -56,7 +57,7 @@ async def _own(*_: Any) -> ToolResult:
 class Bench:
     """A registry over one tool of ours and those of servers."""
 
-    def __init__(self, servers: McpServers, folder: Path) -> None:
+    def __init__(self, servers: McpServers, folder: Path, uploads: FileSender | None = None) -> None:
         self.servers = servers
         self.folder = folder
         views = McpViews(
@@ -65,7 +66,7 @@ class Bench:
         self.registry = ToolRegistry(
             [make_tool("own", Access.CHANGE, _own)],
             AGENTS.get,
-            source=McpTools(servers, views, self._keep, folder),
+            source=McpTools(servers, views, self._keep, folder, lambda: SentFiles(uploads, most=10_000, never=())),
         )
 
     async def _keep(self, context: ExecutionContext, name: str, data: bytes) -> Path:
@@ -85,7 +86,7 @@ class Bench:
 
 
 @asynccontextmanager
-async def bench_with(folder: Path, *servers: ServerConfig) -> AsyncIterator[Bench]:
+async def bench_with(folder: Path, *servers: ServerConfig, uploads: FileSender | None = None) -> AsyncIterator[Bench]:
     manager = McpServers(
         lambda server: launch(server, folder),
         connect=lambda server, _, on_tools: connection_to(server, folder, on_tools),
@@ -93,7 +94,7 @@ async def bench_with(folder: Path, *servers: ServerConfig) -> AsyncIterator[Benc
     manager.apply(Configured(servers=servers))
     await manager.settle(20)
     try:
-        yield Bench(manager, folder)
+        yield Bench(manager, folder, uploads)
     finally:
         await manager.close()
 
@@ -267,10 +268,41 @@ async def test_results_are_bounded_and_files_are_kept_for_people(tmp_path: Path)
         shown = await bench.do("faulty__image")
         place = tmp_path / "faulty__image-1-2.png"
         where = f"{tmp_path.name}/{place.name} of the conversation"
-        assert shown.content == f"a picture\n[An image (image/png, 15 bytes) is kept for people: {where}]"
+        why = "it was not sent: this program uploads no files"
+        assert shown.content == f"a picture\n[An image (image/png, 15 bytes) is kept for people: {where}; {why}]"
+        assert shown.files == ()
         assert place.read_bytes().startswith(b"\x89PNG")
         failed = await bench.do("faulty__fail")
         assert (failed.ok, failed.content) == (False, "it broke")
+
+
+class Uploads:
+    """A sender that keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.sent: list[dict[str, Any]] = []
+
+    async def send(self, data: bytes, **more: Any) -> AttachedFile:
+        self.sent.append({"data": data, **more})
+        return AttachedFile(name=more["name"], media_type=more["media_type"], size=len(data), url="https://b.example/1")
+
+
+async def test_pictures_go_to_the_person_and_no_more_than_four_with_one_answer(tmp_path: Path) -> None:
+    uploads = Uploads()
+    async with bench_with(tmp_path, config(), uploads=uploads) as bench:
+        shown = await bench.do("faulty__image")
+        assert shown.content == "a picture\n[An image (image/png, 15 bytes) goes to the person with your answer]"
+        (sent,) = uploads.sent
+        assert (sent["name"], sent["media_type"]) == ("faulty__image-1-2.png", "image/png")
+        assert sent["data"].startswith(b"\x89PNG")
+        assert [file.url for file in shown.files] == ["https://b.example/1"]
+        assert list(tmp_path.glob("*.png")) == [], "the daemon keeps no copy"
+
+        full = make_context(destination=FileDestination(waiting=MOST_PICTURES))
+        kept = await bench.registry.call("faulty__image", {}, full)
+        assert kept.content.endswith("; it was not sent: 4 pictures go with your answer already]")
+        assert (kept.files, len(uploads.sent)) == ((), 1)
+        assert len(list(tmp_path.glob("*.png"))) == 1
 
 
 async def test_tools_come_and_go_while_the_registry_is_in_use(tmp_path: Path) -> None:

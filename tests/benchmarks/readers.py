@@ -23,7 +23,7 @@ from tenex.core.answers.yes_no import read_answers
 from tenex.core.approvals import message, shell_text
 from tenex.core.errors import TenexError
 from tenex.core.ids import CallId, Millis, PublicKey, Slug
-from tenex.core.inbox import commands, images
+from tenex.core.inbox import commands, sent_files
 from tenex.core.memory import window
 from tenex.core.messages import CallResult, ModelStep, ToolSpec, Usage, UserText, cut, with_context, without_context
 from tenex.core.router import answer as routing
@@ -34,6 +34,7 @@ from tenex.core.work.loop_detection import _reason
 from tenex.core.work.turn import Completion
 from tenex.features.published_agents.definitions import AGENT_DEFINITION, read_definition
 from tenex.features.published_agents.files import agent_file, slug_for
+from tenex.features.web_access.page_text import text_of
 from tenex.llm import compatible, cut_input, errors, markup, thoughts, written_calls
 from tenex.llm.messages import messages
 from tenex.llm.refused_parameters import Parameters, refusal_words
@@ -52,10 +53,10 @@ from tenex.prompting.agents import read_agent
 from tenex.prompting.loader import LARGEST
 from tenex.prompting.markdown import sections
 from tenex.prompting.render import fenced
-from tenex.store import search_words
+from tenex.store import inbox_files, search_words
 from tenex.store.codec import FieldsCodec
 from tenex.store.format import CONVERSATION
-from tenex.tools import files_read, files_write, process, skills
+from tenex.tools import files_read, files_write, process, project_needs, skills, toolchains
 from tenex.tools.arguments import Arguments
 from tenex.tools.tool import Refusal
 from tenex.workflows.kit import error_text
@@ -145,6 +146,13 @@ def _published(written: str) -> None:
 
 
 READERS: Final[Mapping[str, Reader]] = {
+    # of web servers
+    "features.web_access.page_text, of a page": lambda written: text_of(
+        written.encode("utf-8", "replace"), "text/html", "https://example.org/"
+    ),
+    "features.web_access.page_text, of text": lambda written: text_of(
+        written.encode("utf-8", "replace"), "", "https://example.org/"
+    ),
     # of models and their servers
     "llm.errors.translate": lambda written: errors.translate(_rejected(written), "a:b"),
     "llm.errors.translate, of HTTP": lambda written: errors.translate(
@@ -268,7 +276,8 @@ READERS: Final[Mapping[str, Reader]] = {
     "nostr.threading.split, in a block of code": lambda written: split.split_text(f"```py\n{written}", 1024),
     "nostr.threading.split, in a table": lambda written: split.split_text(f"|a|b|\n|-|-|\n{written}", 1024),
     "nostr.threading.split.clip": split.clip,
-    "core.images": images.pictures_in,
+    "core.inbox.sent_files": lambda written: sent_files.files_in(written, {}),
+    "store.inbox_files": inbox_files.safe_name,
     "nostr.threading.plain_text": lambda written: plain_text.plain_text(written[: plain_text.LONGEST]),
     "nostr.profiles.name_in": lambda written: profiles.name_in(_Event(json.dumps({"name": written}))),  # type: ignore[arg-type]
     "nostr.threading.base": lambda written: base._with_slugs((), f"@{written}", {"executor": _KEY}),
@@ -290,6 +299,8 @@ READERS: Final[Mapping[str, Reader]] = {
         f"---\n{written}\n---\n".encode("utf-8", "replace"), Path("a"), is_of_workspace=True
     ),
     "tools.process.plain_text": process.plain_text,
+    "tools.project_needs.not_found_in": project_needs.not_found_in,
+    "tools.toolchains, versions": lambda written: list(toolchains._words(written, "node")),
     "tools.files_read": lambda written: files_read._window(written, "a", 1, 2_000),
     "tools.files_read.summed_up": lambda written: files_read.summed_up(written.split(" "), "", 9),
     "tools.files_write, of a passage": lambda written: files_write._why_not_contained(written),

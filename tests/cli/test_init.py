@@ -13,6 +13,7 @@ import pytest
 
 from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.settings import load
+from tenex.tools.project_files import holds_documents
 from tests.kits.commands import Tenex
 from tests.service.kit import ROOT
 
@@ -208,3 +209,39 @@ def test_a_missing_workspace_elsewhere_is_made_as_mkdir_makes_it(tenex: Tenex, t
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "project").stat().st_mode) == 0o755
     assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o700
+
+
+def test_what_the_folder_holds_is_an_option_and_nothing_is_guessed_without_a_terminal(
+    tenex: Tenex, tmp_path: Path, data: Path
+) -> None:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "minutes.md").write_text("# November\n")
+    tenex(f"init --dir {tmp_path / 'plain'} --workspace {folder}")
+    assert load(None, tmp_path / "plain", env={}).conversations.agent == ""
+    out, err = tenex(f"init --workspace {folder} --documents --json")
+    assert (json.loads(out)["only_agent"], err) == ("executor", "")
+    assert load(None, data, env={}).conversations.agent == "executor"
+    assert "[workspace]" not in (data / "tenex.toml").read_text()
+    tenex("config check")
+    tenex("init --documents")
+    assert "set conversations.agent in it" in tenex("init --software", code=2).err
+
+
+@pytest.mark.parametrize(
+    ("names", "are_documents"),
+    [
+        ([], False),
+        ([".git"], False),
+        (["minutes.md", "receipts", ".hidden.py"], True),
+        (["letter.docx", "table.csv"], True),
+        (["notes.md", "pyproject.toml"], False),
+        (["notes.md", "main.c"], False),
+        (["App.sln"], False),
+    ],
+)
+def test_a_folder_of_documents_has_files_and_no_software(names: list[str], are_documents: bool, tmp_path: Path) -> None:
+    for name in names:
+        (tmp_path / name).touch()
+    assert holds_documents(tmp_path) is are_documents
+    assert not holds_documents(tmp_path / "absent")

@@ -48,7 +48,7 @@ async def no_relay() -> AsyncIterator[str]:
 async def test_a_relay_that_is_none_is_reported_and_others_are_asked_for(terminal: Terminal, tmp_path: Path) -> None:
     data = tmp_path / "new"
     async with no_relay() as wrong, FaultRelay() as right:
-        terminal.start(*init_command(data), "--model offline --commit auto --owner", ALICE.npub)
+        terminal.start(*init_command(data), "--model offline --software --commit auto --owner", ALICE.npub)
         await terminal.shows(RELAYS_ASKED)
         await answer(terminal, (wrong, "(c)hange the relays, or (k)eep them as they are [c]:"))
         screen = terminal.screen()
@@ -69,7 +69,7 @@ async def test_relays_of_options_are_asked_too_and_may_be_kept(terminal: Termina
     async with no_relay() as wrong:
         terminal.start(*init_command(data), "--model offline --owner", ALICE.npub, "--relay", wrong)
         await terminal.shows("(k)eep them as they are [c]:")
-        await answer(terminal, ("k", "Commits [ask]:"))
+        await answer(terminal, ("k", "Folder [software]:"), ("", "Commits [ask]:"))
         terminal.type("")
         await terminal.shows("ended 0")
     assert load(None, data, env={}).relays.urls == [wrong]
@@ -82,7 +82,7 @@ async def test_an_address_without_its_scheme_is_completed_and_each_relay_has_a_v
     data = tmp_path / "new"
     async with FaultRelay() as relay:
         host = relay.url.removeprefix("ws://")
-        terminal.start(*init_command(data), "--model offline --commit auto --owner", ALICE.npub)
+        terminal.start(*init_command(data), "--model offline --software --commit auto --owner", ALICE.npub)
         await terminal.shows(RELAYS_ASKED)
         terminal.type(f"localhost:9 {host}")
         await terminal.shows("npub1", "ended 0")
@@ -139,6 +139,29 @@ async def test_a_second_run_shows_what_is_set_and_changes_one_thing(terminal: Te
 
 
 @needs_tmux
+async def test_a_folder_of_documents_is_proposed_as_such_and_may_become_software(
+    terminal: Terminal, tmp_path: Path
+) -> None:
+    data, folder = tmp_path / "new", tmp_path / "notes"
+    folder.mkdir()
+    (folder / "minutes.md").write_text("# November\n")
+    async with FaultRelay() as relay:
+        words = ["--model offline --owner", ALICE.npub, "--relay", relay.url, "--workspace", str(folder)]
+        terminal.start(*init_command(data), *words, ";", *init_command(data))
+        await terminal.shows("Folder [documents]:")
+        await answer(terminal, ("letters", "Type software or documents."), ("", "Change which [none]:"))
+        text = (data / "tenex.toml").read_text()
+        assert "Commits" not in terminal.screen(), "who commits is a question of software"
+        await terminal.shows("executor works in it alone", "6  folder  documents: executor works alone")
+        settings = load(None, data, env={})
+        assert (settings.conversations.agent, settings.workspace.commit) == ("executor", "never")
+        await answer(terminal, ("6", "Folder [documents]:"), ("software", "Changed in"))
+        await terminal.shows("ended 0")
+    assert load(None, data, env={}).conversations.agent == ""
+    assert (data / "tenex.toml").read_text() == text.replace('agent = "executor"', 'agent = ""')
+
+
+@needs_tmux
 async def test_limits_of_cost_are_shown_and_changed(terminal: Terminal, tmp_path: Path) -> None:
     data = tmp_path / "data"
     prepare(data, None, [])
@@ -158,7 +181,12 @@ async def test_the_first_run_asks_once_about_the_limits_of_a_model_that_costs_mo
 ) -> None:
     key = tmp_path / "key"
     key.write_text("sk-of-a-test")
-    paid = ["--model openai:gpt-5-mini --no-check --commit never --api-key-file", str(key), "--owner", ALICE.npub]
+    paid = [
+        "--model openai:gpt-5-mini --no-check --software --commit never --api-key-file",
+        str(key),
+        "--owner",
+        ALICE.npub,
+    ]
     changed, kept = tmp_path / "changed", tmp_path / "kept"
     question = "Limits: $20 a cycle, $100 a conversation and $300 a day; (c)hange them, or (k)eep them [k]:"
     async with FaultRelay() as relay:

@@ -235,7 +235,8 @@ async def test_a_person_chooses_mistypes_the_key_and_tries_again(
     data = tmp_path / "new"
     terminal.start(*init_command(data))
     await terminal.shows("Your npub [a new key]:")
-    await answer(terminal, ("", "Relays [ws://127.0.0.1:7447]:"), ("", "Commits [ask]:"), ("", "[1]:"))
+    await answer(terminal, ("", "Relays [ws://127.0.0.1:7447]:"), ("", "Folder [software]:"))
+    await answer(terminal, ("", "Commits [ask]:"), ("", "[1]:"))
     await terminal.shows("1  offline", "Choose", "[1]:")
     steps = [("6", "Its address"), (server.url, "A name for it [local]:"), ("", "Its key (not shown")]
     await answer(
@@ -270,7 +271,9 @@ async def test_a_person_is_asked_for_npub_and_relays_and_a_key_is_not_shown(term
     )
     screen = terminal.screen()
     relays = "ws://127.0.0.1:7448, ws://localhost:7449 ws://127.0.0.1:7448"
-    await answer(terminal, (relays, "Commits [ask]:"), ("perhaps", "Type never, ask or auto."))
+    await answer(
+        terminal, (relays, "Folder [software]:"), ("", "Commits [ask]:"), ("perhaps", "Type never, ask or auto.")
+    )
     terminal.type("never")
     await terminal.shows("npub1", "ended 0")
     assert mine.nsec not in screen + terminal.screen()
@@ -291,7 +294,7 @@ async def test_ctrl_c_at_a_question_leaves_nothing_and_a_failed_check_may_go_on_
 ) -> None:
     await server.down()
     named = [*init_command(tmp_path / "new"), "--owner", SecretKey.generate().npub, "--relay", "ws://127.0.0.1:7447"]
-    terminal.start("trap : INT;", *named, "--commit ask;", *named, "--commit ask")
+    terminal.start("trap : INT;", *named, "--software --commit ask;", *named, "--software --commit ask")
     await terminal.shows("[1]:")
     steps = [("6", "Its address"), (server.url, "A name for it"), ("", "Its key")]
     await answer(terminal, *steps)

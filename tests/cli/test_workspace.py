@@ -192,3 +192,58 @@ def test_nothing_runs_without_a_sandbox_unless_the_operator_says_so(
     assert shown == f"setup: {project}/.venv\n"
     line = [str(project / ".venv/bin/python"), "-c", "print(1)"]
     assert subprocess.run(line, check=True, capture_output=True).stdout == b"1\n"
+
+
+@needs_bubblewrap
+def test_a_program_that_is_outside_is_named_with_the_line_that_shows_it(
+    tenex: Tenex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From `init` to doctor; the line works as it is printed."""
+    home = tmp_path / "home"
+    for place in (".cargo/bin/rustup", ".cargo/bin/zig-like"):
+        (home / place).parent.mkdir(parents=True, exist_ok=True)
+        (home / place).write_text("#!/bin/sh\necho works\n")
+        (home / place).chmod(0o755)
+    (home / ".cargo/bin/cargo").symlink_to("zig-like")
+    (home / ".cargo/bin/rustc").symlink_to("zig-like")
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "Cargo.toml").write_text('[package]\nname = "x"\n')
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setattr("tenex.tools.project_environment.SYSTEM_PATH", ("/bin",))
+    monkeypatch.setenv("PATH", "/bin")
+    data = tmp_path / "data"
+    line = 'path = ["~/.cargo"]'
+    made = tenex(f"init --dir {data} --workspace {folder} --model offline").err
+    needed = f"Rust needs cargo: it is {home}/.cargo/bin/cargo outside the sandbox: write {line} under [workspace]."
+    assert needed in made
+    shown = tenex(f"workspace show --data {data}").out
+    assert "rust       no cargo, no rustc, /bin/cc (Cargo.toml)" in shown
+    assert f"Rust needs cargo, which the sandbox does not have; it is {home}/.cargo/bin/cargo outside" in shown
+    report = tenex(f"doctor --data {data}", code=None).out
+    assert line in report
+    assert "nothing is missing" not in report
+
+    with (data / "tenex.toml").open("a") as file:
+        file.write(f"\n[workspace]\n{line}\n")
+    shown = tenex(f"workspace show --data {data}").out
+    assert f"rust       {home}/.cargo/bin/cargo, {home}/.cargo/bin/rustc, /bin/cc (Cargo.toml)" in shown
+    assert "missing" not in shown
+    assert tenex(f"workspace check test --data {data}").out.startswith("test: works")
+    facts = json.loads(tenex(f"workspace show --json --data {data}").out)["ecosystems"]
+    assert facts[0]["programs"]["cargo"] == f"{home}/.cargo/bin/cargo"
+    report = tenex(f"doctor --data {data}", code=None).out
+    assert "nothing is missing of what the project's files name: Rust (cargo, rustc, cc)" in report
+
+
+def test_doctor_says_where_no_file_tells_what_a_project_needs(tenex: Tenex, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    (tmp_path / "project").mkdir()
+    (tmp_path / "nothing").mkdir()
+    set_up(tenex, data, tmp_path / "project", f'path = ["{tmp_path}/nothing"]')
+    assert f"there is no program in {tmp_path}/nothing" in tenex(f"doctor --data {data}", code=None).out
+    (tmp_path / "nothing").rmdir()
+    assert f"there is no folder {tmp_path}/nothing" in tenex(f"doctor --data {data}", code=None).out
+    text = (data / "tenex.toml").read_text()
+    (data / "tenex.toml").write_text(text.replace(f'path = ["{tmp_path}/nothing"]', ""))
+    assert "no file of a known kind tells what the project needs" in tenex(f"doctor --data {data}", code=None).out

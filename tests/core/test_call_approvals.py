@@ -829,6 +829,47 @@ def with_tool(tool: ToolRule, config: Policy | None = None) -> Policy:
     return dataclasses.replace(config, roster=roster, tools={**config.tools, tool.name: tool})
 
 
+FETCH = ToolRule(name="fetch", access=Access.READ, replay=Replay.READ, asks=True, definition="1", address="url")
+
+
+@pytest.mark.parametrize(
+    ("second", "is_alike"),
+    [
+        ({"url": "https://docs.example.org/other?x=1", "start": 20_000}, True),
+        ({"url": "http://DOCS.example.org/"}, True),
+        ({"url": "https://example.org/"}, False),
+        ({"url": "https://docs.example.org.evil.example/"}, False),
+        ({"url": "https://docs.example.org@evil.example/"}, False),
+        ({"url": "docs.example.org"}, False),
+        ({"url": "https://docs.example.org/", "proxy": "https://evil.example"}, False),
+    ],
+)
+def test_always_to_a_tool_that_goes_to_an_address_is_for_its_host(second: dict[str, Any], *, is_alike: bool) -> None:
+    first = (FETCH.name, {"url": "https://docs.example.org/a"})
+    scenario = asked(reply("", first), reply("", (FETCH.name, second)), config=with_tool(FETCH))
+    text = scenario.records(r.MessageSent)[-1].text
+    assert "“always” (every call of fetch to docs.example.org, as long as its definition is the same;" in text
+    scenario.user_writes("always", reply_to=request_event(scenario))
+    while scenario.step():
+        pass
+    assert started(scenario) == [FETCH.name] * (1 + is_alike)
+    listed = scenario.user_writes("/approvals")[-1].text  # type: ignore[attr-defined]
+    assert "every call of fetch to docs.example.org (by alice)" in listed
+    check_invariants(scenario)
+
+
+def test_always_to_an_odd_address_is_for_exactly_that_call() -> None:
+    odd = (FETCH.name, {"url": "https://user:password@a.example/"})
+    scenario = asked(reply("", odd), reply("", odd), reply("", (FETCH.name, {"url": "https://b@a.example/"})),
+                     config=with_tool(FETCH))  # fmt: skip
+    assert "“always” (exactly this;" in scenario.records(r.MessageSent)[-1].text
+    scenario.user_writes("always", reply_to=request_event(scenario))
+    while scenario.step():
+        pass
+    assert started(scenario) == [FETCH.name] * 2
+    assert call_states(scenario) == [CallState.UNAPPROVED]
+
+
 @pytest.mark.parametrize("arguments", [{"to": "bob"}, {"query": "select 1"}])
 def test_always_to_a_tool_of_a_server_ends_when_its_definition_changes(arguments: dict[str, Any]) -> None:
     tool = ToolRule(name="mail__send", access=Access.RUN, replay=Replay.ONCE, asks=True, definition="1")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
-from tenex.core.config import GateRules, Limits, Policy
+from tenex.core.config import ConversationRules, GateRules, Limits, Policy
 from tenex.core.conversation import Conversation, new_conversation
 from tenex.core.cycle.checks import ChangedFile, CheckResult, Inspection
 from tenex.core.cycle.state import Cycle
@@ -43,6 +43,7 @@ DEPLOYS = [
     reply("", ("deploy", {"path": "x"})),
     reply("", ("complete", {"response": "deployed", "summary": "it is up"})),
 ]
+BY_ROUTER = ConversationRules(route_by_rule=False)
 WORK = {"execute": DEPLOYS, "verification": [VERIFIES], "chores": [TIDIES]}
 
 
@@ -134,7 +135,7 @@ def test_the_settings_decide_before_the_need(setting: str) -> None:
 
 
 def test_the_router_may_end_past_gates_that_need_nobody_and_may_have_them_done_all_the_same() -> None:
-    config = replace(by_need(), routes_by_rule=False)
+    config = replace(by_need(), conversations=BY_ROUTER)
     ways = [route("execute", "executor"), route("verification", "project-manager")]
     router = Router(*ways, ENDS)
     scenario = Outside(router, model_by_phase(**WORK), config=config).converse("deploy it")
@@ -359,7 +360,7 @@ def test_an_agent_that_fails_in_reflection_stops_no_verified_work(more: dict[str
         return failure(effect, **more)
 
     config = by_need(reflection="always", chores="never")
-    config = config if by_rule else replace(config, routes_by_rule=False)
+    config = config if by_rule else replace(config, conversations=BY_ROUTER)
     scenario = Outside(persistent, model_by_phase(**{**WORK, "execute": failing_once(), "reflection": fails}))
     scenario.policy = config
     for number, text in ((1, "deploy it"), (2, "again")):
@@ -406,7 +407,7 @@ def persistent(question: dict[str, Any]) -> Any:
 
 def test_a_daily_limit_in_reflection_ends_the_run_and_the_cycle() -> None:
     config = by_need(reflection="always", chores="never")
-    scenario = scenario_at(Phase.VERIFICATION, config=replace(config, routes_by_rule=False))
+    scenario = scenario_at(Phase.VERIFICATION, config=replace(config, conversations=BY_ROUTER))
     scenario.policy = config
     scenario.router = Router(route("reflection", "executor"))
     while not (asked := [one for one in scenario.running.values() if isinstance(one, ModelCall)]):

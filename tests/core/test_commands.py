@@ -91,11 +91,14 @@ FOR_ALL = {name for name, who in PERMITTED.items() if who == "all permitted user
 GATES = {name for name, who in PERMITTED.items() if "members_may_waive" in who}
 FOR_OWNERS = {name for name, who in PERMITTED.items() if "a member in a conversation they began" in who}
 
+FOR_MEMBERS = {name for name, who in PERMITTED.items() if who == "owners and members"}
+
 
 def test_the_documents_say_of_every_command_for_whom_it_is() -> None:
-    assert sorted([*FOR_ALL, *GATES, *FOR_OWNERS]) == sorted(slash_commands())
+    assert sorted([*FOR_ALL, *GATES, *FOR_OWNERS, *FOR_MEMBERS]) == sorted(slash_commands())
     assert {"help", "status", "quiet", "verbose"} == FOR_ALL, "every other command changes what others see"
     assert {"quick", "skip"} == GATES, "only these waive gates"
+    assert {"show"} == FOR_MEMBERS, "it reads the workspace"
 
 
 @pytest.mark.parametrize(("name", "role", "stage"), list(itertools.product(slash_commands(), Role, STATUSES)))

@@ -30,6 +30,8 @@ SILENT = frozenset(
         "RouteDelayed",
         "RouterCorrected",
         "RouteRequested",
+        "FileRequested",
+        "FileShown",
         "FilesUndone",
         "UndoRequested",
         "HandedOff",

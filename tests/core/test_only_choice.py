@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
-from tenex.core.config import Limits
+from tenex.core.config import ConversationRules, Limits
 from tenex.core.ids import Slug
 from tenex.core.messages import ModelStep
 from tenex.core.phases import Phase
@@ -219,7 +219,7 @@ def test_an_addressed_agent_goes_on_with_the_talk_and_can_hand_over() -> None:
 
 
 def test_without_the_setting_the_router_is_asked_each_time_and_there_is_no_such_tool() -> None:
-    config = dataclasses.replace(team(), routes_by_rule=False)
+    config = dataclasses.replace(team(), conversations=ConversationRules(route_by_rule=False))
     router = Router(route(None, "project-manager"), WAITS)
     scenario = Scenario(router, model_by_phase(chat=[hand_over(), reply("well")]), config=config).converse("hello")
     assert "There is no tool hand_over" in scenario.records(r.ToolCallRejected)[0].sentence

@@ -3,7 +3,7 @@
 import functools
 import json
 import re
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import pairwise
 from typing import Any
 
@@ -19,7 +19,15 @@ from tenex.core.errors import UsageError
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.memory.window import tokens
 from tenex.core.phases import PHASE_TRANSITIONS, Phase
-from tenex.core.router.answer import DECISION_SCHEMA, REASON_CHARACTERS, RoutingDecision, Settles, UnknownPhase, parse
+from tenex.core.router.answer import (
+    DECISION_SCHEMA,
+    FIELDS,
+    REASON_CHARACTERS,
+    RoutingDecision,
+    Settles,
+    UnknownPhase,
+    parse,
+)
 from tenex.core.signals import DayLimitReached, ModelFailed, RouteAnswered
 from tenex.workflows.phases.router_prompt import (
     COMPLETIONS,
@@ -516,3 +524,10 @@ def test_a_decision_is_made_of_a_list_and_of_a_phase_in_capitals() -> None:
     assert Phase("PLAN") is Phase("Plan") is Phase.PLAN
     with pytest.raises(ValueError, match="deploy"):
         Phase("deploy")
+
+
+def test_each_field_of_the_answer_is_one_of_the_decision_and_a_recorded_one_of_its_record() -> None:
+    of_decision = {field.name for field in fields(RoutingDecision)}
+    assert {field.attribute for field in FIELDS} == of_decision
+    of_record = {field.name for field in fields(r.Routed)}
+    assert {field.attribute for field in FIELDS if field.is_recorded} <= of_record

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
-from tenex.core.config import Role
+from tenex.core.config import ConversationRules, Role
 from tenex.core.conversation import Conversation, fold
 from tenex.core.cycle.checks import CheckResult, Inspection
 from tenex.core.effects import Check, Effect, Route, ToolCall
@@ -631,7 +631,7 @@ def test_a_write_of_the_same_bytes_is_no_change() -> None:
     """25 turns wrote what was there, with 25 equal messages."""
     built = reply("", writes("a.py", content="as it was"), DONE)
     scenario = checking(ends({}), execute=[built])
-    scenario.policy = dataclasses.replace(scenario.policy, routes_by_rule=False)
+    scenario.policy = dataclasses.replace(scenario.policy, conversations=ConversationRules(route_by_rule=False))
     scenario.router = Router(route("execute", "executor"))
     scenario.files = {"a.py": "as it was"}
     scenario.converse("build it")

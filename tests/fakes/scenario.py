@@ -23,7 +23,18 @@ from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 from tenex.core import records as r
-from tenex.core.config import Agent, AgentKind, GateRules, Limits, Policy, Replay, Role, ToolRule
+from tenex.core.config import (
+    Agent,
+    AgentKind,
+    ConversationRules,
+    GateRules,
+    Limits,
+    Policy,
+    Replay,
+    Role,
+    ToolRule,
+    default_policy,
+)
 from tenex.core.conversation import Conversation, fold, new_conversation
 from tenex.core.cycle.checks import ChangedFile, CheckResult, Inspection
 from tenex.core.dispatch import decide, next_question
@@ -37,6 +48,7 @@ from tenex.core.effects import (
     ModelCall,
     Publish,
     Route,
+    Show,
     Timer,
     ToolCall,
     Undo,
@@ -50,7 +62,7 @@ from tenex.core.memory.window import CONTEXT_TOKENS
 from tenex.core.messages import NO_USAGE, CallRequest, ModelStep, Usage
 from tenex.core.pending import pending
 from tenex.core.phases import PHASE_TRANSITIONS, Access, Phase, way
-from tenex.core.port_values import UndoOutcome
+from tenex.core.port_values import ShowOutcome, UndoOutcome
 from tenex.core.ports import Prompt, PublishOutcome, ToolResult, UnsignedEvent
 from tenex.core.rollback.whole import ConversationForked, RolledBack
 from tenex.core.signals import (
@@ -65,6 +77,7 @@ from tenex.core.signals import (
     Opened,
     Published,
     RouteAnswered,
+    ShowReturned,
     Signal,
     TimerFired,
     ToolReturned,
@@ -117,11 +130,14 @@ def policy(*, limits: Limits | None = None, gates: GateRules | None = None, rout
     """
     people = [agent("project-manager"), agent("planner"), agent("executor"), agent("helper")]
     people.append(agent("security", AgentKind.EXPERT))
-    return Policy(
+    bare = default_policy(
         roster={member.slug: member for member in people},
         tools=TOOLS,
         project=agent("orchestrator", AgentKind.ORCHESTRATOR, ()),
-        routes_by_rule=routes_by_rule,
+    )
+    return dataclasses.replace(
+        bare,
+        conversations=ConversationRules(route_by_rule=routes_by_rule),
         limits=limits or Limits(),
         gates=gates or ALWAYS,
     )
@@ -140,7 +156,7 @@ def routed_by_rule(known: Policy) -> Policy:
     roster = {
         slug: dataclasses.replace(member, phases=USUAL_PHASES.get(slug, ())) for slug, member in known.roster.items()
     }
-    return dataclasses.replace(known, routes_by_rule=True, roster=roster)
+    return dataclasses.replace(known, conversations=ConversationRules(route_by_rule=True), roster=roster)
 
 
 def _shown(conversation: Conversation, run: Run) -> Prompt:
@@ -362,6 +378,8 @@ class Scenario:
                 return evaluated(self.conversation, effect, self.policy, self.now)
             case Undo():
                 return UndoReturned(key=effect.key, outcome=self.undo(effect))
+            case Show(path=path):
+                return ShowReturned(key=effect.key, outcome=ShowOutcome(text=f"{path}: shown"))
             case Inspect():
                 return Inspected(key=effect.key, inspection=self.inspect(effect))
             case Check():
@@ -602,7 +620,7 @@ def check_invariants(scenario: Scenario) -> None:
     _check_phases(conversation.id, records)
     _check_reflections(records)
     assert conversation.totals.usage == _spent(records), "usage is the sum over the records"
-    working = [effect for effect in in_flight(scenario) if not isinstance(effect, Undo)]
+    working = [effect for effect in in_flight(scenario) if not isinstance(effect, Undo | Show)]
     if conversation.cycle.status in ("waiting", "ended", "new"):
         unexpected = [effect for effect in working if not isinstance(effect, Evaluate)]  # these decide if work begins
         assert not unexpected, f"{conversation.cycle.status}, but {unexpected} runs"

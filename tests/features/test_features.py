@@ -63,4 +63,5 @@ def test_the_readme_of_a_feature_names_what_it_offers(feature: Feature) -> None:
     assert re.findall(r"check `(.+?)`", offers) == [check.name for check in feature.checks()]
     assert re.findall(r"part `(.+?)`", offers) == [part.name for part in feature.status()]
     assert re.findall(r"page `(.+?)`", offers) == [part.page for part in feature.pages()]
+    assert re.findall(r"tool `(.+?)`", offers) == list(feature.tools)
     assert re.findall(r"`\[(.+?)\]`", sections["Settings"]) == list(feature.settings)

@@ -4,7 +4,8 @@ import asyncio
 import json
 import re
 import socket
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +17,21 @@ from tenex.app import open_application
 from tenex.cli.init import prepare
 from tenex.cli.main import run
 from tenex.core.errors import ConfigurationError, TenexError
-from tenex.feature import Feature, checks_of, extensions_of
+from tenex.core.ids import Slug
+from tenex.core.phases import Phase
+from tenex.feature import Feature, checks_of, extensions_of, tools_of
 from tenex.main import FEATURES
 from tenex.nostr.keys import RemoteKey, SecretKey
 from tenex.operations.doctor.runner import CHECKS, FIRST, Report
 from tenex.service.client import ask
 from tenex.settings import load
 from tenex.settings.sections import FEATURES_OF, Settings
+from tenex.tools.standard import TOOL_NAMES
 from tenex.web import rendering
-from tenex.web.site import PAGES, PagePart
+from tenex.web.site import PagePart
 from tests.kits.commands import Tenex
 from tests.kits.example_feature import EXAMPLE, SECTION, TEMPLATE
+from tests.kits.pages import MENU
 from tests.web.kit import served
 
 BY_NAME = {feature.name: feature for feature in FEATURES}
@@ -118,6 +123,44 @@ async def test_the_pages_and_their_doctor_show_it(data: Path, monkeypatch: pytes
     assert "the example was examined" in [finding.message for finding in (await examine()).findings]
 
 
+async def test_agents_have_its_tool_where_they_name_it(data: Path) -> None:
+    executor = Slug("executor")
+
+    async def names(overrides: Mapping[str, Any], features: Sequence[Feature]) -> tuple[set[str], list[str]]:
+        settings = load(None, data, env={}, overrides=overrides, features=tools_of(features))
+        async with open_application(settings, extensions=extensions_of(features)) as app:
+            now = app.current.now
+            specs = now.tools.specs(Phase.EXECUTE, executor)
+            return {spec.name for spec in specs}, list(now.own_tools.left_out())
+
+    added = {"tools": {"add": ["example"]}}
+    offered, faults = await names(added, [EXAMPLE])
+    assert ("example" in offered, faults) == (True, [])
+    offered, faults = await names({}, [EXAMPLE])
+    assert ("example" in offered, faults) == (False, [])
+    offered, faults = await names({**added, "project": {"name": "nameless"}}, [EXAMPLE])
+    assert ("example" in offered, faults) == (False, ["example: it needs a name of the project"])
+    offered, (fault,) = await names(added, [])
+    assert "example" not in offered
+    assert fault.startswith("tools.add: there is no tool 'example'")
+
+
+def test_the_configuration_check_knows_its_tool(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = data / "tenex.toml"
+    before = file.read_text()
+    words = ["--data", str(data), "config", "check"]
+    file.write_text(f'{before}\n[tools]\nadd = ["example"]\n')
+    assert run(words, [EXAMPLE]) == 0
+    assert run(words, []) == 3
+    assert "there is no tool 'example'" in "".join(capsys.readouterr())
+    file.write_text(f'{before}\n[tools]\nadd = ["example"]\n[project]\nname = "nameless"\n')
+    assert run(words, [EXAMPLE]) == 3
+    assert "example: it needs a name of the project" in "".join(capsys.readouterr())
+    file.write_text(f'{before}\n[tools.commands.example]\nrun = ["true"]\ndescription = "x"\naccess = "run"\n')
+    assert run(words, [EXAMPLE]) == 3
+    assert "this is the name of a tool of the daemon's" in "".join(capsys.readouterr())
+
+
 # ---- those of the program
 
 
@@ -127,8 +170,13 @@ def test_what_features_offer_has_names_of_its_own_and_is_there() -> None:
     parts = [part.name for feature in FEATURES for part in feature.status()]
     assert len(set(parts)) == len(parts)
     for part in (part for feature in FEATURES for part in feature.pages()):
-        assert part.page in [name for name, *_ in PAGES]
+        assert part.page in [page.name for page in MENU]
         rendering.environment().get_template(part.template)
+    tools = [name for feature in FEATURES for name in feature.tools]
+    assert len({*tools, *TOOL_NAMES}) == len(tools) + len(TOOL_NAMES)
+    for place in (place for feature in FEATURES for place in feature.tools.values()):
+        module, _, function = place.partition(":")
+        assert callable(getattr(import_module(module), function))
     assert {section: feature.name for feature in FEATURES for section in feature.settings} == FEATURES_OF
     assert FEATURES_OF.keys() <= Settings.model_fields.keys()
 
@@ -155,7 +203,7 @@ async def test_a_daemon_reports_every_part_that_features_show(data: Path) -> Non
 async def test_without_a_feature_the_daemon_starts_and_nothing_of_it_is_there(name: str, data: Path) -> None:
     absent = BY_NAME[name]
     features = without(name)
-    settings = load(None, data, env={}, features=[feature.name for feature in features])
+    settings = load(None, data, env={}, features=tools_of(features))
     async with open_application(settings, extensions=extensions_of(features)) as app, app.serving():
         report = await ask(app.places.socket, "status")
         assert report["state"] == "running"
@@ -168,7 +216,7 @@ async def test_without_a_feature_the_daemon_starts_and_nothing_of_it_is_there(na
             assert order not in answered
     async with served(data, features=features) as pages:
         for part in absent.pages():
-            path = next(path for page, path, _ in PAGES if page == part.page)
+            path = next(page.path for page in MENU if page.name == part.page)
             assert part.template not in [one.template for one in pages.site.parts]
             assert (await pages.get(path)).all("h1")
 

@@ -9,9 +9,15 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from tenex.app import Application
 from tenex.app.extension import Extension
 from tenex.cli.shared.options import Globals
+from tenex.core.config import Replay
+from tenex.core.errors import ConfigurationError
+from tenex.core.phases import Access
+from tenex.core.ports import ExecutionContext, ToolResult
 from tenex.feature import Command, Feature, StatusPart
 from tenex.operations.doctor.findings import Case, Finding, ok, warning
 from tenex.operations.doctor.runner import Check
+from tenex.settings import Settings
+from tenex.tools.tool import Tool, object_schema
 from tenex.web.site import PagePart, Site
 
 TEMPLATE = "features/example/agents.html"
@@ -21,6 +27,24 @@ SECTION = "<p>{{ example }}</p>"
 def command(given: Globals) -> None:
     """Print a word."""
     given.show({"example": "of the command"}, "of the command")
+
+
+def example_tool(settings: Settings) -> Tool:
+    """A tool that says the name of the project; there is none where the project is called so."""
+    if settings.project.name == "nameless":
+        raise ConfigurationError(["example: it needs a name of the project"])
+
+    async def body(_: Mapping[str, Any], __: ExecutionContext) -> ToolResult:
+        return ToolResult(ok=True, content=settings.project.name)
+
+    return Tool(
+        name="example",
+        description="Says a name.",
+        parameters=object_schema({}),
+        access=Access.READ,
+        replay=Replay.READ,
+        body=body,
+    )
 
 
 def _extend(_: Application) -> Extension:
@@ -57,4 +81,5 @@ EXAMPLE = Feature(
     checks=lambda: [Check("example", _examine, 5)],
     status=lambda: [StatusPart(name="example", lines=_lines, problems=_problems)],
     pages=lambda: [PagePart(page="agents", template=TEMPLATE, values=_values)],
+    tools={"example": "tests.kits.example_feature:example_tool"},
 )

@@ -15,6 +15,7 @@ from tenex.core.conversation import Conversation
 from tenex.core.ids import CallId
 from tenex.core.messages import CallRequest, CallResult, ModelRequest, ModelStep
 from tenex.core.ports import OnText, ignore_text
+from tenex.feature import Feature, tools_of
 from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.keys import SecretKey
 from tenex.settings import load
@@ -80,6 +81,11 @@ class Talk:
         self.root = self.root or note["id"]
         await person.publish(self.url, note)
 
+    async def write_reply(self, text: str, to: str) -> None:
+        """Reply to a message in the thread."""
+        thread = [["e", self.root, "", "root"], ["e", to, "", "reply"]]
+        await person.publish(self.url, person.note(self.friend, text, *thread, ["p", self.app.project.public]))
+
     async def say(self, text: str, phase: str) -> str:
         """Write a message, which is routed to the historian in a phase; returns the answer."""
         self.model.routes.append({"phase": phase, "agents": ["historian"], "reason": "it asks for it"})
@@ -90,7 +96,9 @@ class Talk:
 
 
 @asynccontextmanager
-async def talking(data: Path, tools: str, settings: str, model: Scripted) -> AsyncIterator[Talk]:
+async def talking(
+    data: Path, tools: str, settings: str, model: Scripted, features: Sequence[Feature] = ()
+) -> AsyncIterator[Talk]:
     friend, seen = SecretKey.generate(), Recorded()
     async with embedded_relay() as url:
         prepare(data, None, [url])
@@ -98,8 +106,9 @@ async def talking(data: Path, tools: str, settings: str, model: Scripted) -> Asy
         file = data / "tenex.toml"
         text = file.read_text().replace("[people]", f'[people]\nmembers = ["{friend.npub}"]')
         file.write_text(f"{text}\n[conversations]\nroute_by_rule = false\n{settings}")
+        read = load(None, data, env={}, features=tools_of(features) or None)
         async with (
-            open_application(load(None, data, env={}), model=model, observers=[seen]) as app,
+            open_application(read, model=model, observers=[seen]) as app,
             app.serving(),
         ):
             yield Talk(app, url, friend, model, seen)

@@ -1,13 +1,23 @@
 """From entries to the messages of the library: marks, order, open calls, stable beginnings."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from pydantic_ai.messages import BinaryContent, CachePoint, ToolReturnPart
 
 from tenex.core.messages import AgentText, Entry, ModelStep, Note, Picture, UserText
-from tenex.llm.messages import PICTURE_BYTES, PICTURES, UNANSWERED, marked, messages, pictures_of
+from tenex.llm.messages import (
+    NOT_THERE,
+    PICTURE_BYTES,
+    PICTURES,
+    UNANSWERED,
+    marked,
+    messages,
+    pictures_of,
+    unseen_pictures,
+)
 
 from .clients import called, result
 
@@ -130,13 +140,47 @@ def test_a_picture_follows_the_words_that_name_it_and_stays_before_what_changes(
     assert kinds == [str, str, str, BinaryContent, CachePoint, str]
 
 
+def shown(entries: Sequence[Entry], picture: Picture | None) -> list[str]:
+    """The addresses of the pictures that are shown; of all others it is said why not."""
+    chosen = pictures_of(entries, lambda _: picture, lambda _: picture is not None)
+    assert len(chosen) in (0, len(entries))
+    return [name for name, what in chosen.items() if isinstance(what, Picture)]
+
+
 def test_only_the_newest_pictures_of_users_are_in_a_request() -> None:
     entries = tuple(looking(number) for number in range(20))
-    assert list(pictures_of(entries, lambda _: CAT)) == [address(number) for number in range(19, 19 - PICTURES, -1)]
-    assert pictures_of((AgentText(author="planner", text=address(1)),), lambda _: CAT) == {}
+    assert shown(entries, CAT) == [address(number) for number in range(19, 19 - PICTURES, -1)]
+    assert shown((AgentText(author="planner", text=address(1)),), CAT) == []
     large = Picture(data=bytes(PICTURE_BYTES // 2), media_type="image/png")
-    assert list(pictures_of(entries, lambda _: large)) == [address(19), address(18)]
-    assert pictures_of(entries, lambda _: None) == {}
+    assert shown(entries, large) == [address(19), address(18)]
+    assert shown(entries, None) == []
+
+
+def test_a_model_reads_of_each_picture_that_it_is_not_shown_why_and_makes_nothing_up() -> None:
+    entries = tuple(looking(number) for number in range(20))
+    large = Picture(data=bytes(PICTURE_BYTES // 2), media_type="image/png")
+    whys = [
+        pictures_of(entries, lambda _: CAT, lambda name: name != address(3))[address(3)],
+        pictures_of(entries, lambda _: CAT, lambda _: True)[address(3)],
+        pictures_of(entries, lambda _: large, lambda _: True)[address(3)],
+        pictures_of(entries, lambda _: None, lambda _: True)[address(3)],
+        unseen_pictures(entries, lambda _: True, "you are not set to see pictures")[address(3)],
+        unseen_pictures(entries, lambda _: False, "you are not set to see pictures")[address(3)],
+    ]
+    assert whys == [
+        NOT_THERE,
+        "a request holds the newest 8",
+        "the newer ones in this request are too large for more",
+        NOT_THERE,
+        "you are not set to see pictures",
+        NOT_THERE,
+    ]
+    made: Any = messages(
+        (looking(1, 2),), "openai:local", marks_failures=False, pictures={address(1): "why", address(2): CAT}
+    )[0]
+    _, unseen, label, _ = made.parts[0].content
+    assert unseen == f"Not shown to you, so do not guess what is on it: {address(1)} (why)."
+    assert label == f"The picture at {address(2)}:"
 
 
 def test_pictures_that_a_request_has_no_place_for_are_not_read() -> None:
@@ -147,5 +191,5 @@ def test_pictures_that_a_request_has_no_place_for_are_not_read() -> None:
         asked.append(name)
         return CAT
 
-    pictures_of(entries, read)
+    pictures_of(entries, read, lambda _: True)
     assert len(asked) == PICTURES

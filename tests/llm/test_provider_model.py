@@ -112,12 +112,19 @@ async def test_pictures_that_a_server_rejects_are_left_out_and_others_are_shown(
     request = work(UserText(author="Ada", text="see https://a.example/cat.png"))
     another = work(UserText(author="Ada", text="and https://a.example/dog.png"))
     steps, server = await asked(
-        answers, request, request, another, sees=frozenset({NAME}), picture=lambda _: picture, stream=False
+        answers,
+        request,
+        request,
+        another,
+        sees=frozenset({NAME}),
+        picture=lambda _: picture,
+        has_picture=lambda _: True,
+        stream=False,
     )
     assert [step.text for step in steps] == ["Hi", "Hi", "Hi"]
     bodies = [json.dumps(exchange.request) for exchange in server.exchanges]
     assert ["image_url" in body for body in bodies] == [True, False, False, True]
-    refused = "The picture at https://a.example/cat.png cannot be shown to you."
+    refused = "https://a.example/cat.png (your server has refused it)"
     assert [refused in body for body in bodies] == [False, True, True, False]
 
 
@@ -431,3 +438,12 @@ async def test_a_cancelled_call_costs_at_least_its_request_and_releases_everythi
     sent = request_tokens(request.system, request.entries, request.tools)
     assert (usage.input_tokens, usage.cost_usd, model) == (sent, float(sent), NAME)
     assert usage.estimated == usage.tokens
+
+
+async def test_a_model_that_is_not_set_to_see_reads_that_it_is_not_shown_a_picture() -> None:
+    """Whether another one in its place would see it: each reads what it is shown itself."""
+    request = work(UserText(author="Ada", text="see https://a.example/cat.png and https://a.example/page"))
+    (step,), server = await asked(Answer(text="Hi"), request, has_picture=lambda _: True, stream=False)
+    assert step.text == "Hi"
+    body = json.dumps(server.exchanges[0].request)
+    assert "https://a.example/cat.png (you are not set to see pictures)" in body

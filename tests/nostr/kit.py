@@ -173,7 +173,7 @@ def connection(
     *,
     identity: SecretKey | None = None,
     now: Callable[[], float] = lambda: float(NOW),
-    **timeouts: float,
+    **timeouts: Any,
 ) -> RelayConnection:
     """A connection with short timeouts, and these."""
     return RelayConnection(

@@ -10,7 +10,6 @@ from tenex.core.ids import PublicKey
 from tenex.core.port_values import UnsignedEvent
 from tenex.nostr.direct import (
     EPHEMERAL_WRAP,
-    FILE,
     GIFT_WRAP,
     LARGEST,
     SEAL,
@@ -26,6 +25,7 @@ from tenex.nostr.direct import (
 from tenex.nostr.events import Event, parse_event, sign, to_wire, unsigned_event
 from tenex.nostr.keys import SecretKey
 from tenex.nostr.threading.direct import CHAT, ENCRYPTED, LARGEST_RUMOR, LARGEST_TEXT
+from tenex.nostr.threading.files import FILE
 
 sdk = pytest.importorskip("nostr_sdk")
 
@@ -153,7 +153,7 @@ def test_a_kind_4_that_cannot_be_decrypted_is_no_message(content: str) -> None:
     assert read_direct(event(ENCRYPTED, content), KEYS) is None
 
 
-@pytest.mark.parametrize(("kind", "is_read"), [(CHAT, True), (FILE, False)])
+@pytest.mark.parametrize(("kind", "is_read"), [(CHAT, True), (FILE, True)])
 def test_a_private_message_that_was_published_as_it_is_is_answered_in_a_gift_wrap(kind: int, is_read: bool) -> None:
     message = read_direct(event(kind, "hello"), KEYS)
     assert message is not None
@@ -177,8 +177,8 @@ def test_a_message_that_names_no_reader_is_for_who_could_open_it() -> None:
     assert message.event.tags == (("p", PROJECT.public),)
 
 
-@pytest.mark.parametrize(("kind", "is_read"), [(5, True), (7, True), (15, False), (444, False)])
-def test_reactions_and_deletions_are_read_and_files_and_invitations_are_not(kind: int, is_read: bool) -> None:
+@pytest.mark.parametrize(("kind", "is_read"), [(5, True), (7, True), (15, True), (9, False), (444, False)])
+def test_reactions_deletions_and_files_are_read_and_invitations_are_not(kind: int, is_read: bool) -> None:
     message = read_direct(in_a_wrap({**RUMOR, "kind": kind}), KEYS)
     assert message is not None
     assert message.is_read is is_read

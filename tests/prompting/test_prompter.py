@@ -16,7 +16,7 @@ from jsonschema import Draft202012Validator
 from tenex.core import records as r
 from tenex.core.agent_phases.decide import offered
 from tenex.core.agent_phases.program import AgentPhaseState
-from tenex.core.config import Policy
+from tenex.core.config import Policy, default_policy
 from tenex.core.conversation import Conversation, fold
 from tenex.core.effects import Effect, ModelCall, Route
 from tenex.core.ids import PublicKey, Slug
@@ -230,7 +230,7 @@ class Requests(Scenario):
         registry = ToolRegistry(standard_tools(ToolDependencies(**kit)), lambda slug: self.policy.roster.get(slug))
         roster = {one.slug: one.agent(PublicKey(f"{number:064}")) for number, one in enumerate(library.roster)}
         super().__init__(router, worker)
-        self.policy = Policy(roster=roster, tools=registry.rules(), project=policy().project)
+        self.policy = default_policy(roster=roster, tools=registry.rules(), project=policy().project)
         self.specs = registry.specs
         self.prompts = ConversationPrompter(
             library,

@@ -50,6 +50,19 @@ def test_a_system_prompt_is_the_same_in_every_phase(library: PromptLibrary, slug
     assert 'The note "The phase" holds its rules' in one
 
 
+@pytest.mark.parametrize("slug", AGENTS)
+def test_every_agent_is_told_what_the_person_sees_and_attaches_only_with_the_tool(
+    library: PromptLibrary, slug: Slug
+) -> None:
+    alone: dict[str, Any] = {"place": ("conversation", slug)}
+    nowhere: dict[str, Any] = {}
+    for place in (nowhere, alone):
+        text = prompt(library, slug, **place)
+        assert text.count("reads messages only, maybe on a phone, and may not see the workspace") == 1
+        assert "`attach`" not in text
+        assert "into a file that you `attach`.\n" in prompt(library, slug, tools=("attach", "ask"), **place)
+
+
 @pytest.mark.parametrize("phase", Phase)
 @pytest.mark.parametrize("slug", AGENTS)
 def test_the_note_holds_the_phase_and_its_own_section_and_no_other(

@@ -25,7 +25,7 @@ from tenex.core.config import Limits, Policy, Replay, Role, ToolRule
 from tenex.core.conversation import Conversation, fold, new_conversation
 from tenex.core.cycle.checks import CheckOutcome, CheckResult, Inspection
 from tenex.core.dispatch import decide
-from tenex.core.effects import Check, Effect, Inspect, ModelCall, Publish, Route, Timer, ToolCall, Undo, Work
+from tenex.core.effects import Check, Effect, Inspect, ModelCall, Publish, Route, Show, Timer, ToolCall, Undo, Work
 from tenex.core.ids import CallId, PublicKey, Slug
 from tenex.core.inbox.commands import slash_commands
 from tenex.core.messages import CallRequest, ModelStep, Usage
@@ -533,6 +533,7 @@ class ConversationMachine(RuleBasedStateMachine):
             Work.PUBLISH: Publish,
             Work.TIMER: Timer,
             Work.UNDO: Undo,
+            Work.SHOW: Show,
             Work.INSPECT: Inspect,
             Work.CHECK: Check,
         }

@@ -17,6 +17,7 @@ WHO = {
     None: "all permitted users",
     Decision.COMMAND: "owners; a member in a conversation they began",
     Decision.WAIVER: "owners; members with `gates.members_may_waive`",
+    Decision.READING: "owners and members",
 }
 
 

@@ -1,6 +1,6 @@
 """Which module of the package imports which: also within functions and for type checkers alone."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 
 import grimp
@@ -22,6 +22,17 @@ def rings(graph: Mapping[str, frozenset[str]]) -> list[tuple[str, ...]]:
         if module in reached[module]
     }
     return sorted(tuple(sorted(ring)) for ring in members)
+
+
+def reached_from_package(package: str, graph: Mapping[str, frozenset[str]]) -> set[str]:
+    """The modules outside of a package that are loaded because one within it is."""
+    inside = [module for module in graph if modules_within([package], [module])]
+    return {reached for module in inside for reached in _reached_from(module, graph)} - set(inside)
+
+
+def modules_within(packages: Collection[str], modules: Collection[str]) -> list[str]:
+    """Those of the modules that are one of these packages, or in one."""
+    return sorted(name for name in modules if any(f"{name}.".startswith(f"{package}.") for package in packages))
 
 
 def _reached_from(module: str, graph: Mapping[str, frozenset[str]]) -> set[str]:

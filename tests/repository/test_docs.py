@@ -266,7 +266,7 @@ _SECTIONS = "|".join(Settings.model_fields)
 def test_every_setting_a_document_names_exists(path: Path) -> None:
     """`section.name` in a code span is a setting, as deep as its tables are fixed."""
     named_there = re.findall(rf"`((?:{_SECTIONS})(?:\.[a-z_]+)+)(?:`| = )", _spoken(text_of(path)))
-    assert not [name for name in named_there if not _is_setting(name)]
+    assert not [name for name in named_there if not name.endswith(".py") and not _is_setting(name)]
 
 
 def _is_setting(dotted: str) -> bool:

@@ -9,9 +9,11 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tenex.cli.chat import HISTORY, MARKS
 
-from .imports import import_graph, rings
+from .imports import import_graph, modules_within, reached_from_package, rings
 from .tree import ROOT, docstring_of, name_of, named, text_of
 
 LINTER = Path(sys.executable).with_name("lint-imports")
@@ -28,17 +30,28 @@ def test_the_contracts_are_kept() -> None:
     assert f"Contracts: {len(PROJECT['tool']['importlinter']['contracts'])} kept, 0 broken." in done.stdout
 
 
-def test_the_contracts_of_kinds_name_every_kind() -> None:
-    contracts = PROJECT["tool"]["importlinter"]["contracts"]
-    independent = [contract["modules"] for contract in contracts if contract["type"] == "independence"]
-    (kinds,) = [modules for modules in independent if "tenex.workflows.phases" in modules]
-    folders = {path.parent.name for path in named(".py", "tenex", "workflows") if path.name == "kind.py"}
-    modules = {f"tenex.workflows.{folder}" for folder in folders}
-    assert set(kinds) == modules
+KINDS = sorted(f"tenex.workflows.{path.parent.name}" for path in ROOT.glob("tenex/workflows/*/kind.py"))
+"""The folders that hold a kind of conversation, as packages."""
 
-    sources = ["tenex.workflows.kit"]
-    (forbidden,) = [each["forbidden_modules"] for each in contracts if each.get("source_modules") == sources]
-    assert modules - set(forbidden) == set(), "what kinds share may import none of them"
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_kind_of_conversation_knows_another(kind: str) -> None:
+    """Also not through agents or what kinds share."""
+    others = [other for other in KINDS if other != kind]
+    assert len(others) >= 3
+    assert modules_within(others, reached_from_package(kind, import_graph())) == []
+
+
+def test_what_kinds_of_conversation_share_knows_none_of_them() -> None:
+    users = [*KINDS, "tenex.workflows.agents", "tenex.workflows.definitions"]
+    assert modules_within(users, reached_from_package("tenex.workflows.kit", import_graph())) == []
+
+
+def test_a_kind_that_knows_another_is_found_also_through_what_they_share() -> None:
+    graph = {**import_graph()}
+    speakers = "tenex.workflows.speakers.state"
+    graph["tenex.core.kind"] |= {speakers}
+    assert speakers in modules_within(KINDS, reached_from_package("tenex.workflows.single", graph))
 
 
 def test_every_module_of_the_core_is_in_one_of_its_layers() -> None:

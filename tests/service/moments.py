@@ -9,6 +9,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import sys
 import time
 from collections import Counter
@@ -25,7 +26,7 @@ from tenex.core.ids import Millis
 from tenex.core.messages import ModelRequest, ModelStep
 from tenex.core.ports import ExecutionContext, Model, OnText, PublishOutcome, ToolResult, UnsignedEvent, ignore_text
 from tenex.main import FEATURES
-from tenex.nostr import pool
+from tenex.nostr import addresses, pool
 from tenex.nostr.compose import Publisher
 from tenex.nostr.direct import GIFT_WRAP
 from tenex.nostr.keys import parse_public_key
@@ -99,6 +100,9 @@ class Orders:
     """Seconds its clock is ahead of ours."""
     is_impatient: bool = False
     """It waits for relays a second where others wait a quarter of a minute, so that a deaf one is soon found out."""
+
+    is_here: bool = False
+    """Every name leads to this machine, which counts as public."""
 
     def dumps(self) -> str:
         return json.dumps(asdict(self))
@@ -242,6 +246,10 @@ def _replace(owner: object, name: str, value: Any) -> None:
     setattr(owner, name, value)
 
 
+async def _here(_: object, host: str, port: int, **__: object) -> list[Any]:
+    return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
+
+
 def main() -> int:
     """Serve as ordered; the exit code is that of `tenex run`."""
     orders = Orders(**json.loads(sys.argv[1]))
@@ -264,6 +272,9 @@ def main() -> int:
         _replace(SystemClock, "now", lambda self: Millis(now(self) + orders.ahead * 1000))
     if orders.is_impatient:
         _replace(pool, "RelayTimeouts", partial(RelayTimeouts, probe_timeout=1.0, eose_timeout=1.0))
+    if orders.is_here:
+        _replace(addresses, "_is_public", lambda _: True)
+        _replace(asyncio.base_events.BaseEventLoop, "getaddrinfo", _here)
     settings = load(None, Path(orders.data), env={}, parse_key=parse_public_key)
     return 0 if serve(settings, FEATURES, model=Watched(MODELS[orders.model](Path(orders.marks)), moments)) else FORCED
 

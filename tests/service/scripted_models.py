@@ -1,6 +1,7 @@
 """Models of orders (`moments`), by their names."""
 
 import json
+import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 
 from tenex.core.errors import ModelUnavailable
 from tenex.core.ids import CallId
-from tenex.core.messages import CallRequest, ModelRequest, ModelStep, Note
+from tenex.core.messages import CallRequest, ModelRequest, ModelStep, Note, UserText
 from tenex.core.phases import Phase
 from tenex.core.ports import Model, OnText, ignore_text
 from tenex.llm.scripted import OfflineModel
@@ -54,6 +55,25 @@ def watches(request: ModelRequest) -> ModelStep:
     if len(seen) == 1:
         return calls("shell_read", id=seen[0].content.split()[0])
     return ModelStep(text="I have watched.", model="script")
+
+
+def looks_into(request: ModelRequest) -> ModelStep:
+    """Look into the newest file that people have sent: by a program, by the tools that read; then try to change it."""
+    texts = " ".join(entry.text for entry in request.entries if isinstance(entry, UserText))
+    named = re.findall(r"/inbox/[\w.-]+", texts)
+    if not named:
+        return ModelStep(text=f"I was sent nothing: {texts}", model="script")
+    ways = (
+        calls("shell", command=f"sha256sum {named[-1]}; echo changed > {named[-1]}"),
+        calls("list_files", path="/inbox"),
+        calls("read_file", path=named[-1]),
+        calls("search_files", path="/inbox", pattern="total"),
+        calls("write_file", path=named[-1], content="changed"),
+    )
+    seen = results(request)
+    if len(seen) < len(ways):
+        return ways[len(seen)]
+    return ModelStep(text="\n".join(result.content for result in seen), model="script")
 
 
 class Household:
@@ -128,6 +148,7 @@ MODELS: Mapping[str, Callable[[Path], Model]] = {
     "editor": lambda _: ScriptedModel(edits, "executor", "execute"),
     "asker": lambda _: ScriptedModel(asks, "executor", "execute"),
     "household": lambda _: Household(),
+    "reader": lambda _: ScriptedModel(looks_into, "executor", "execute"),
     "watcher": lambda _: ScriptedModel(watches, "executor", "execute"),
     "appender": lambda _: Appender("echo ran >> ran.txt"),
     "appender twice": lambda _: Appender("echo ran >> ran.txt", "echo again >> ran.txt"),

@@ -19,13 +19,8 @@ SETTINGS = 'shell.sandbox = "none"\n[[approve]]\ntool = "shell_start"\ndecision 
 
 @pytest.fixture
 def watching(tmp_path: Path, relay: str) -> Folder:
-    """A data folder whose executor may start commands in the background."""
-    folder = Folder(tmp_path / "data", relay, SETTINGS)
-    built_in = (Path(__file__).parents[2] / "prompts" / "agents" / "executor.md").read_text()
-    names = "  - shell\n  - shell_start\n  - shell_read\n  - shell_stop\n"
-    (folder.data / "agents").mkdir(exist_ok=True)
-    (folder.data / "agents" / "executor.md").write_text(built_in.replace("  - shell\n", names))
-    return folder
+    """A data folder whose executor starts commands in the background."""
+    return Folder(tmp_path / "data", relay, SETTINGS)
 
 
 def results(folder: Folder, name: str) -> dict[str, r.ToolCallCompleted]:

@@ -13,7 +13,7 @@ import pytest
 from tenex.app.direct_messages import GUESTS_PER_DAY
 from tenex.core import records as r
 from tenex.core.ids import EventId
-from tenex.nostr.direct import FILE, GIFT_WRAP, SEAL, nip44_decrypt, nip44_encrypt
+from tenex.nostr.direct import GIFT_WRAP, SEAL, nip44_decrypt, nip44_encrypt
 from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.events import sign, to_wire, unsigned_event
 from tenex.nostr.keys import KeyRing, SecretKey, nevent, npub
@@ -29,6 +29,7 @@ from .kit import Folder, Process, daemon, of_kind, ordered
 from .loopback import at_work
 
 BEN, STRANGER = SecretKey.generate(), SecretKey.generate()
+NOTE = 1
 HELLO = "Create hello.py that prints hello"
 DEBUG = {"TENEX_LOG__LEVEL": "debug"}
 
@@ -350,13 +351,13 @@ async def test_what_is_not_read_is_answered_once_a_day(tmp_path: Path, relay: st
     crowd = Chat(folder.owner, relay, folder.project.public, *(SecretKey.generate().public for _ in range(9)))
     async with daemon(folder, **DEBUG) as process:
         started = await listening(folder)
-        await me.write("https://example.com/picture.bin", kind=FILE)
-        await me.until("Only text is read")
-        events = [*me.wraps(me.rumor("https://example.com/again", kind=FILE)), *crowd.wraps(crowd.rumor("Hello"))[:1]]
+        await me.write("A public note", kind=NOTE)
+        await me.until("Only text and files are read")
+        events = [*me.wraps(me.rumor("Again", kind=NOTE)), *crowd.wraps(crowd.rumor("Hello"))[:1]]
         await person.publish(relay, *events)
         await taken(process, *events)
     async with daemon(folder, **DEBUG) as process:
-        events = me.wraps(me.rumor("https://example.com/more", kind=FILE))
+        events = me.wraps(me.rumor("And again", kind=NOTE))
         await person.publish(relay, *events)
         await taken(process, *events)
         await me.write("/status")
@@ -372,7 +373,7 @@ async def test_of_many_guests_only_so_many_get_that_answer_in_a_day(tmp_path: Pa
     guests = [Chat(SecretKey.generate(), relay, folder.project.public) for _ in range(GUESTS_PER_DAY + 20)]
     async with daemon(folder, **DEBUG) as process:
         await listening(folder)
-        events = [guest.wraps(guest.rumor("a file", kind=FILE))[0] for guest in guests]
+        events = [guest.wraps(guest.rumor("a note", kind=NOTE))[0] for guest in guests]
         await person.publish(relay, *events)
         await taken(process, *events)
         await Chat(folder.owner, relay, folder.project.public).write("/status")

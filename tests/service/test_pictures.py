@@ -1,6 +1,7 @@
 """A real daemon, a real relay, a server of models: what a model that can see is shown of a person's pictures."""
 
 import base64
+import json
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ async def test_a_model_that_sees_is_shown_the_picture_and_the_journal_its_addres
         await settled(folder, private)
         await folder.delivered(private)
         words = [record.text for record in of_kind(folder.records(private), r.MessageSent)]
-        assert "I could not load 1 of 1 picture: 127.0.0.1 is not at a public address." in words
+        assert "I could not load 1 of 2 files: 127.0.0.1 is not at a public address." in words
 
 
 async def test_a_model_that_does_not_see_gets_the_address_and_the_person_a_word(tmp_path: Path, relay: str) -> None:
@@ -60,5 +61,6 @@ async def test_a_model_that_does_not_see_gets_the_address_and_the_person_a_word(
         name = await ask(folder, f"What is on {CAT}")
         await settled(folder, name)
         assert sent_pictures(server) == []
+        assert f"{CAT} (you are not set to see pictures)" in json.dumps(server.exchanges[-1].request), "and the model"
         words = [record.text for record in of_kind(folder.records(name), r.MessageSent)]
         assert sum("No model here is set to see" in text for text in words) == 1

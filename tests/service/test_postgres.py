@@ -536,6 +536,12 @@ class Trial:
             await asyncio.to_thread(self.server.kill)
             await asyncio.to_thread(self.server.start)
 
+    async def settle(self, within: float) -> None:
+        """Wait until every message is answered and every work has ended; seconds for each conversation."""
+        for name, messages in self.written.items():
+            holds = _is_done if name in self.works else partial(_is_answered, messages=len(messages))
+            await person.until(partial(holds, self.first, name), within)
+
     async def check(self) -> None:
         """Nothing is lost, nothing is recorded or published twice, and no older token follows a newer one."""
         recorded = {
@@ -607,9 +613,7 @@ async def test_three_workers_suffer_kills_pauses_cuts_silence_and_a_server_that_
             async with trial.started(0) as one, trial.started(1) as two, trial.started(2) as three:
                 for process in (one, two, three):
                     await process.until("runtime.ready")
-                for name, messages in trial.written.items():
-                    holds = _is_done if name in trial.works else partial(_is_answered, messages=len(messages))
-                    await person.until(partial(holds, trial.first, name), 240)
+                await trial.settle(240)
             await trial.check()
 
 
@@ -647,8 +651,7 @@ async def test_daemons_go_on_after_a_failover_to_a_synchronous_standby(tmp_path:
                         group.create_task(trial.talk(asyncio.get_running_loop().time() + 20))
                         group.create_task(fail_over())
                     trial.first.store = standby.url
-                    for name, messages in trial.written.items():
-                        await person.until(partial(_is_answered, trial.first, name, messages=len(messages)), 120)
+                    await trial.settle(120)
                 await trial.check()
         finally:
             standby.close()

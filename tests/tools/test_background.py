@@ -135,8 +135,7 @@ async def test_a_wait_ends_with_the_command(shell: Bench, root: Path) -> None:
 @pytest.mark.parametrize(
     ("context", "words"),
     [
-        (at(phase=Phase.VERIFICATION), "in verification no program may go on after its call"),
-        (at(phase=Phase.CHORES), "in chores no program may go on after its call"),
+        (at(phase=Phase.CHORES), "The tool shell_start may not be used by executor in the chores phase"),
         (at(role=Role.GUEST), "are for owners and members"),
         (at(run=RunId("")), "belong to an agent's part in a turn"),
     ],
@@ -157,13 +156,16 @@ async def test_what_has_ended_can_be_read_up_to_a_number(shell: Bench) -> None:
 
 
 async def test_what_cannot_be_started_is_refused(
-    workspace: Workspace, policy: RunPolicy, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, policy: RunPolicy, commands: BackgroundCommands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full = SimpleNamespace(f_bavail=0, f_frsize=4096, f_blocks=1_000_000)
     monkeypatch.setattr("tenex.tools.process.os.statvfs", lambda _: full)
     reserve = DiskReserve(size=1024**2, folders={"the workspace": workspace.root})
     parts = ToolDependencies(
-        workspace=workspace, lessons=KeptLessons(), shell=ShellRules(policy=policy, reserve=reserve)
+        workspace=workspace,
+        lessons=KeptLessons(),
+        shell=ShellRules(policy=policy, reserve=reserve),
+        background=commands,
     )
     sentence = await Bench(standard_tools(parts)).refused("shell_start", at(), command="true")
     assert sentence.startswith("Nothing was run: ")
@@ -185,8 +187,8 @@ async def test_the_end_of_its_run_ends_everything_it_started(
 ) -> None:
     await shell.do("shell_start", at(), command=FAMILY + "wait")
     await kit.until((root / "born").exists, "the family is born")
-    here: Any = SimpleNamespace(id=make_context().conversation_id, work=SimpleNamespace(runs={RUN: None}))
-    elsewhere: Any = SimpleNamespace(id=OTHER, work=SimpleNamespace(runs={}))
+    here: Any = SimpleNamespace(id=make_context().conversation_id, work=SimpleNamespace(runs={RUN: None}, turn=None))
+    elsewhere: Any = SimpleNamespace(id=OTHER, work=SimpleNamespace(runs={}, turn=None))
     for conversation in (here, elsewhere):
         commands.on_records(conversation, [])
     assert [command["id"] for command in commands.running()] == ["bg-7"]

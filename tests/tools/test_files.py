@@ -191,7 +191,7 @@ async def test_lines_are_found_by_text_and_by_expression_alike(
 
 async def test_a_catastrophic_expression_is_stopped_and_the_loop_never_waits(workspace: Workspace) -> None:
     put(workspace.root, {"a": "a" * 60 + "!\n"})
-    tools = Bench([search_files_tool(lambda _: workspace, deadline=0.5)])
+    tools = Bench([search_files_tool(lambda *_: workspace, deadline=0.5)])
     turns = 0
     task = asyncio.create_task(tools.refused("search_files", pattern="(a|aa)+$", regex=True))
     while not task.done():

@@ -65,6 +65,18 @@ async def test_at_the_deadline_the_whole_family_is_gone_and_the_output_kept(tmp_
     assert not processes_in(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("command", "is_named"), [("echo once; exec sleep 600", True), ("while :; do echo on; sleep 0.1; done", False)]
+)
+async def test_what_printed_nothing_before_its_deadline_is_named(
+    tmp_path: Path, command: str, is_named: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(programs, "LONG_SILENCE", 1.5)
+    outcome = await run(command, tmp_path, deadline=3)
+    assert outcome.is_timed_out
+    assert (" It had printed nothing for 3 s." in outcome.ended("It", 3)) is is_named
+
+
 async def test_when_the_program_ends_what_it_started_ends_too(tmp_path: Path) -> None:
     """Also when these hold the output open, which would keep us reading for ever."""
     assert await run(FAMILY + "echo end", tmp_path) == Outcome(status=0, output="end\n")

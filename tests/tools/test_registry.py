@@ -1,6 +1,8 @@
 """The gate holds when tools are listed and when they are called; whatever a model does wrong is a result."""
 
 import asyncio
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +23,7 @@ from tenex.tools.standard import TOOL_NAMES, standard_tools
 from tenex.tools.tool import LARGEST, Refusal, boolean, integer, object_schema, string
 from tenex.tools.workspace import Workspace
 
-from .conftest import ROSTER, SKILLS, Bench, KeptLessons, make_context, make_tool
+from .conftest import ROSTER, SKILLS, Bench, KeptLessons, make_context, make_tool, put
 
 DESIGNED = {
     "read_file": (Access.READ, Replay.READ),
@@ -30,6 +32,7 @@ DESIGNED = {
     "search_files": (Access.READ, Replay.READ),
     "git_status": (Access.READ, Replay.READ),
     "git_diff": (Access.READ, Replay.READ),
+    "attach": (Access.READ, Replay.IDEMPOTENT),
     "git_commit": (Access.CHANGE, Replay.ONCE),
     "write_file": (Access.CHANGE, Replay.IDEMPOTENT),
     "edit_file": (Access.CHANGE, Replay.ONCE),
@@ -56,8 +59,13 @@ def designed(*access: Access) -> set[str]:
 ALL, SPEAK = set(DESIGNED), {"ask", "complete"}
 READ, CHANGE, RUN, TALK = map(designed, (Access.READ, Access.CHANGE, Access.RUN, Access.SPEAK))
 
+BACKGROUND = {"shell_start", "shell_read", "shell_stop"}
+HAVE_BACKGROUND = (Phase.EXECUTE, Phase.VERIFICATION)
+
 WORKER = {
-    phase: designed(*facts.access) - (set() if facts.may_ask else TALK - {"complete"})
+    phase: designed(*facts.access)
+    - (set() if facts.may_ask else TALK - {"complete"})
+    - (set() if phase in HAVE_BACKGROUND else BACKGROUND)
     for phase, facts in PHASES.items()
 }
 EXECUTOR = ROSTER[Slug("executor")]
@@ -71,6 +79,12 @@ def permitted(slug: str, phase: Phase) -> set[str]:
         "bare": WORKER[phase] & (TALK | {"learn"}),
         "orchestrator": set(),
     }[slug]
+
+
+@pytest.fixture(autouse=True)
+def repository(root: Path) -> None:
+    """What git takes for a repository."""
+    put(root, {".git/HEAD": "ref: refs/heads/main\n", ".git/objects/x": "", ".git/refs/x": ""})
 
 
 @pytest.mark.parametrize("slug", sorted(ROSTER))
@@ -88,7 +102,9 @@ async def test_what_is_listed_and_what_is_called_are_what_the_table_permits(
         return ToolResult(ok=True, content="done")
 
     rules = tools.rules()
-    counted = Bench([make_tool(name, rules[name].access, body) for name in ALL - SPEAK])
+    counted = Bench(
+        [replace(make_tool(name, rules[name].access, body), phases=rules[name].phases) for name in ALL - SPEAK]
+    )
     for name in sorted(ALL | {"unknown"}):
         result = await counted.do(name, make_context(phase, slug))
         assert result.ok is (name in offered - SPEAK)
@@ -128,6 +144,35 @@ def test_what_cannot_be_confined_is_offered_only_where_it_is_permitted(
     assert {tool.name for tool in tools} == ALL - SPEAK - without
     with pytest.raises(InternalError, match=f"two tools named {tools[0].name}"):
         Bench([*tools, tools[0]])
+
+
+@pytest.mark.parametrize(
+    ("files", "is_offered"),
+    [
+        ({}, True),
+        ({"Makefile": "all:"}, True),
+        ({"a.py": ""}, True),
+        ({"package.json": "{}", "scripts.py": ""}, True),
+        ({"package.json": "{}"}, False),
+        ({"Cargo.toml": "", "Makefile": ""}, False),
+    ],
+)
+def test_check_is_offered_in_projects_of_python(
+    workspace: Workspace, lessons: KeptLessons, files: dict[str, str], is_offered: bool
+) -> None:
+    put(workspace.root, files)
+    tools = standard_tools(ToolDependencies(workspace=workspace, lessons=lessons, check=RunPolicy.UNSANDBOXED))
+    assert ("check" in {tool.name for tool in tools}) is is_offered
+
+
+def test_git_tools_are_offered_in_repositories(workspace: Workspace, lessons: KeptLessons) -> None:
+    parts = ToolDependencies(workspace=workspace, lessons=lessons, has_sandbox=True, commits=True)
+    assert {tool.name for tool in standard_tools(parts)} >= GIT
+    (workspace.root / ".git/HEAD").unlink()
+    assert not GIT & {tool.name for tool in standard_tools(parts)}
+
+
+GIT = {"git_status", "git_diff", "git_commit"}
 
 
 async def call_one(body: Any, arguments: Any, tool_cap: float | None = None, **caps: Any) -> ToolResult:

@@ -21,7 +21,7 @@ from tenex.tools.workspace import Workspace
 from tests.programs import needs_bubblewrap, needs_git
 
 from . import conftest as kit
-from .conftest import FAMILY, SANDBOXED, Bench, make_context, names_in, processes_in, put, shell_only
+from .conftest import FAMILY, SANDBOXED, Bench, every_tool, make_context, names_in, processes_in, put, shell_only
 
 
 @pytest.fixture
@@ -76,6 +76,18 @@ async def test_time_is_bounded_and_the_operator_has_the_last_word(workspace: Wor
         assert await tools.refused("shell", command=loop, **more) == (
             "The command was still running after 1 s and was stopped, with everything it had started. Output:\non"
         )
+
+
+async def test_a_command_whose_time_was_up_is_told_how_to_have_more(workspace: Workspace, policy: RunPolicy) -> None:
+    tools = shell_only(workspace, ShellRules(policy=policy, timeout=30))
+    less = await tools.refused("shell", command="echo on; exec sleep 600", timeout=1)
+    assert "with everything it had started. It may have up to 30 s: give `timeout`. Output:\non" in less
+    tools = every_tool(workspace, policy=policy, timeout=1)
+    less = await tools.refused("shell", command="echo on; exec sleep 600")
+    way = "For what takes longer, call `shell_start` with it: that goes on after its call."
+    assert f"with everything it had started. {way} Output:\non" in less
+    in_chores = await tools.refused("shell", make_context(Phase.CHORES), command="echo on; exec sleep 600")
+    assert "was stopped, with everything it had started. Output:\non" in in_chores, "there is no `shell_start` there"
 
 
 async def test_its_environment_is_fixed(shell: Bench, monkeypatch: pytest.MonkeyPatch, policy: RunPolicy) -> None:

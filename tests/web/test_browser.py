@@ -22,13 +22,13 @@ from tenex.core.text.foreign import well_formed
 from tenex.nostr.events import is_genuine, sign, to_wire, unsigned_event
 from tenex.nostr.keys import KeyRing
 from tenex.web.reply import Writer
-from tenex.web.site import PAGES
 from tests.cli.journals import ONE, THREE, TWO, changed, renamed, worked
 from tests.fakes.scenario import reply
 from tests.interop.scripts import HERE, install
 from tests.kits.call_approvals import asked
 from tests.kits.hostile_pages import harmless, poisoned_all
 from tests.kits.live_pages import split
+from tests.kits.pages import MENU
 from tests.kits.web_answers import ADDRESSES
 from tests.service.person import until
 
@@ -42,7 +42,7 @@ SCHEMES: dict[Literal["light", "dark"], dict[str, Any]] = {"light": {}, "dark": 
 SHOTS = os.environ.get("SHOTS")
 WIDER = "document.documentElement.scrollWidth > innerWidth"
 PATHS = {
-    **{name: path for name, path, _ in PAGES},
+    **{page.name: page.path for page in MENU},
     "search": "/conversations?q=think&status=waiting",
     "story": f"/c/{ONE}",
     "asked": f"/c/{TWO}",

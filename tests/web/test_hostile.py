@@ -16,12 +16,12 @@ from tenex.web.asks import Ask, Replied, ShownCall
 from tenex.web.export import as_html
 from tenex.web.maps import map_of
 from tenex.web.rendering import markdown, matched, page
-from tenex.web.site import PAGES
 from tenex.web.story import Story
 from tenex.web.timeline import timeline_of
 from tests.cli.journals import ONE, TWO
 from tests.kits.hostile_pages import harmless, poisoned, poisoned_all
 from tests.kits.lived import lived
+from tests.kits.pages import MENU
 
 from .hostile import CORPUS
 from .kit import Page, Served, asking, rewrite, served
@@ -175,7 +175,7 @@ async def test_whole_pages_with_hostile_texts_everywhere(data: Path, tmp_path: P
     async with served(data) as pages:
         base = pages.site.base
         of_conversations = ("/conversations?q=script", f"/c/{ONE}", f"/c/{TWO}", f"/c/{ONE}/usage")
-        for path in (*(path for _, path, _ in PAGES), *of_conversations):
+        for path in (*(page.path for page in MENU), *of_conversations):
             answer = await pages.client.get(f"{pages.base}{path}", headers={"accept": "text/html"})
             assert answer.status_code == 200, answer.text
             check(answer.text, base)

@@ -18,13 +18,13 @@ from tenex.store.disk import Disk
 from tenex.store.journal_reader import MARK
 from tenex.store.repository import ConversationFolder
 from tenex.web import source
-from tenex.web.site import PAGES
 from tenex.web.story import Story
 from tenex.web.timeline import LEFT, timeline_of
 from tests.cli.journals import ONE, THREE, TWO, damage
 from tests.histories.record import ROOT
 from tests.kits.commands import Tenex
 from tests.kits.live_pages import split
+from tests.kits.pages import MENU
 from tests.store.kit import StillClock, longest_scenario, write_rotated
 
 from .kit import Page, Served, append, paths_of, printed, served
@@ -36,7 +36,7 @@ def titles(page: Page) -> list[str]:
 
 async def test_the_menu_of_each_page_leads_to_every_page_that_is_of_no_conversation(pages: Served) -> None:
     paths = [path for path in paths_of(pages.site, "GET") if not path.startswith("/c/") and path != "/events"]
-    assert sorted(paths) == sorted(path for _, path, _ in PAGES)
+    assert sorted(paths) == sorted(page.path for page in MENU)
     for path in paths:
         page = await pages.get(path)
         links = {element.attributes.get("href") for element in page.all("a")}

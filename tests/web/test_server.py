@@ -18,9 +18,9 @@ import pytest
 from tenex.cli.init import prepare
 from tenex.features.mcp_serve.server import listening_socket
 from tenex.web.server import at_port
-from tenex.web.site import PAGES
 from tests.cli.journals import ONE
 from tests.kits.commands import Tenex
+from tests.kits.pages import MENU
 from tests.service.kit import TENEX, environment
 
 from .kit import Page, printed
@@ -136,9 +136,9 @@ async def test_it_needs_no_daemon_and_no_conversation(tmp_path: Path) -> None:
     async with httpx2.AsyncClient(trust_env=False, timeout=60) as client:
         origin = "/".join(base.split("/")[:3])
         await client.post(f"{base}/login", data={"token": token}, headers={"origin": origin})
-        for _, path, _ in PAGES:
-            answer = await client.get(f"{base}{path}")
-            assert answer.status_code == 200, (path, answer.text)
+        for page in MENU:
+            answer = await client.get(f"{base}{page.path}")
+            assert answer.status_code == 200, (page.path, answer.text)
     assert await ended(process, signal.SIGTERM) == 0
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from tenex.core.errors import ConfigurationError, UsageError
-from tenex.feature import Feature
+from tenex.feature import Feature, tools_of
 
 from . import output
 
@@ -88,7 +88,7 @@ class Globals:
             overrides=overrides,
             parse_key=parse_public_key,
             trust=self.trust(),
-            features=[feature.name for feature in self.features],
+            features=tools_of(self.features),
         )
         if settings.plugins.allow:
             from tenex.plugins.kinds import register_kinds

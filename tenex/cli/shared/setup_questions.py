@@ -148,6 +148,26 @@ def ask_commits(known: Commits = "ask") -> Commits:
         output.message("Type never, ask or auto.")
 
 
+DOCUMENTS: Final = "executor"
+"""The agent that works alone in a folder of documents."""
+
+
+def ask_content(*, has_documents: bool) -> bool:
+    """Whether the folder holds documents; what is there is the default."""
+    output.message(
+        "What is in the folder? software: agents plan, build, test and review. documents, such as notes, tables and "
+        "letters: one agent works alone, which is faster and cheaper."
+    )
+    while True:
+        shown = "documents" if has_documents else "software"
+        match prompt("Folder", shown, instead="Type software or documents.").lower():
+            case "documents":
+                return True
+            case "software":
+                return False
+        output.message("Type software or documents.")
+
+
 LIMITS: Final = {
     "cost_per_cycle_usd": "a cycle",
     "cost_per_conversation_usd": "a conversation",

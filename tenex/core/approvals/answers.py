@@ -345,8 +345,9 @@ def _list(transaction: Transaction) -> list[str]:
 
 
 def _described(permission: Permission, now: Millis) -> str:
+    to = f" to {permission.host}" if permission.host else ""
     what = ", ".join(f"`{' '.join(words)} …`" for words in permission.prefixes)
-    what = what or (permission.line if permission.digest else f"every call of {permission.tool}")
+    what = what or (permission.line if permission.digest else f"every call of {permission.tool}{to}")
     left = f", {max(1, round((permission.until - now) / 60_000))} min left" if permission.until else ""
     return f"{what} (by {permission.name}{left})"
 

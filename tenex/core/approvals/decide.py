@@ -27,6 +27,7 @@ from tenex.core.work.tool_questions import answers_to
 
 from . import message
 from .harmless_options import harmless_options, has_known_verb
+from .places import host_of
 from .rules import COMMAND, SHELLS, Judgement, Verdict, judge
 from .shell_text import Words, parsed
 from .state import AskedCall, Outcome, Request
@@ -217,6 +218,8 @@ def asked_call(call: Call, rule: ToolRule, judgement: Judgement) -> AskedCall:
     request = call.request
     prefixes = prefixes_of(rule.name, request.arguments)
     has_code = rule.name in _PROGRAMS or any(name in request.arguments for name in _CODE)
+    host = host_of(request.arguments.get(rule.address)) if rule.address else ""
+    has_no_kind = has_code or (bool(rule.address) and not host)
     return AskedCall(
         call=request.id,
         tool=rule.name,
@@ -225,13 +228,14 @@ def asked_call(call: Call, rule: ToolRule, judgement: Judgement) -> AskedCall:
         line=message.call_line(rule.name, request.arguments),
         rule=message.reason_of(rule, judgement),
         prefixes=prefixes,
-        is_exact=has_code and not prefixes,
+        is_exact=has_no_kind and not prefixes,
         wish=message.wish_of(rule, request.arguments, judgement),
         definition=rule.definition,
         others=_digest_of_others(rule.name, request.arguments) if prefixes else "",
         files=call.files,
         changed=call.changed,
         needs=tuple(need.name for need in rule.needs_of(request.arguments)),
+        host="" if has_no_kind else host,
     )
 
 

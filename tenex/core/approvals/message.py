@@ -14,6 +14,7 @@ from tenex.core.ids import ConversationId, Millis
 from tenex.core.text.amounts import duration
 from tenex.core.work.tool_names import SERVER_MARK, server_of
 
+from .places import host_of
 from .rules import COMMAND, SHELLS, Judgement
 from .shown_values import shown_line, shown_name, shown_value, visible
 from .state import AskedCall, Outcome, Request
@@ -142,6 +143,9 @@ def wish_of(rule: ToolRule, arguments: Mapping[str, Any], judgement: Judgement) 
             what += f", which {rule.why}"
         about = " ".join(visible(rule.about).replace("“", "'").replace("”", "'").split())
         what += f": “{about[:ABOUT]}{'…' if len(about) > ABOUT else ''}”" if about else ""
+    elif rule.address:
+        host = host_of(arguments.get(rule.address))
+        what = f"`{visible(rule.name)}` to {visible(host) or 'an address in an odd form'}"
     else:
         folder = arguments.get("cwd")
         is_named = isinstance(folder, str) and bool(folder)
@@ -251,6 +255,8 @@ def scope(asked: AskedCall) -> str:
         folder = "in the same folder" if asked.others else "in any folder"
         return f"{commands} with harmless options{wants and f' and {wants}'}, {folder}"
     unchanged = ", as long as its definition is the same" if asked.definition else ""
+    if asked.host:
+        return f"every call of {visible(asked.tool)} to {visible(asked.host)}{unchanged}"
     return f"every call of {visible(asked.tool)}, whatever its arguments{wants and f', with {wants}'}{unchanged}"
 
 

@@ -175,6 +175,12 @@ def _fits_host(pattern: str, value: str) -> bool:
     return address is not None and value.isprintable() and _is_host(pattern, address["host"])
 
 
+def host_of(value: Any) -> str:
+    """The host of one plain absolute address, in lower case; "" where a value is none."""
+    address = _ADDRESS.fullmatch(value) if isinstance(value, str) and value.isprintable() else None
+    return address["host"].lower() if address is not None else ""
+
+
 def _may_name_host(pattern: str, value: str) -> bool:
     """Whether a value names a host that fits, as an address or in a text."""
     text = normalize("NFKC", unquote(value))

@@ -52,6 +52,8 @@ class AskedCall:
     """Files that changed after it had been asked about before."""
     needs: tuple[str, ...] = ()
     """What it needs beyond the sandbox; `always` allows calls with exactly these needs."""
+    host: str = ""
+    """The host that it goes to, where `always` allows calls of the tool to this host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +149,8 @@ class Permission:
     """Where it allows exactly one call: the digests of the files that this names."""
     needs: tuple[str, ...] = ()
     """What the calls it allows need beyond the sandbox."""
+    host: str = ""
+    """The host to which the calls it allows go; "" for any."""
 
     @classmethod
     def of(
@@ -177,6 +181,7 @@ class Permission:
             others=asked.others,
             files=asked.files if asked.is_exact else {},
             needs=asked.needs,
+            host=asked.host,
         )
 
     def rules(self) -> tuple[ApprovalRule, ...]:
@@ -189,6 +194,7 @@ class Permission:
             "definition": self.definition,
             "others": self.others,
             "files": self.files,
+            "host": self.host,
             "needs": frozenset(self.needs),
         }
         return tuple(ApprovalRule(match=words, **shared) for words in self.prefixes or ((),))

@@ -6,9 +6,11 @@ from tenex.core.config import Agent
 from tenex.core.ids import CallId, PublicKey
 from tenex.core.kind import kind_of_conversation
 from tenex.core.messages import Usage
+from tenex.core.port_values import AttachedFile
 from tenex.core.transaction import Transaction
 from tenex.core.work.run import Run
 
+from .files import WITHOUT_FILES, taken_along, words_with_files
 from .notifications import Audience, audience
 from .records import Ask, MessageSent, Purpose
 
@@ -23,14 +25,15 @@ def notify(
     asks: Ask = "",
     agent: Agent | None = None,
     notifies: tuple[PublicKey, ...] | None = None,
+    files: tuple[AttachedFile, ...] = (),
 ) -> MessageSent:
     """Send a message of the conversation itself: signed by its kind, else by `agent` or the project.
 
-    With `notifies` it notifies these people, whatever they have said and whatever the hour.
+    With `notifies` it notifies these people, whatever they have said and whatever the hour. `files` go with it.
     """
     sender = kind_of_conversation(transaction.state).sender(transaction.state) or agent or transaction.policy.project
     with_error = (("error", error), *tags) if error else tags
-    return _send(transaction, sender, text, purpose, with_error, asks=asks, notifies=notifies)
+    return _send(transaction, sender, text, purpose, with_error, asks=asks, notifies=notifies, files=files)
 
 
 def send_as_agent(
@@ -77,6 +80,7 @@ def _send(
     asks: Ask = "",
     is_published: bool = True,
     notifies: tuple[PublicKey, ...] | None = None,
+    files: tuple[AttachedFile, ...] = (),
 ) -> MessageSent:
     state = transaction.state
     if notifies is None:
@@ -93,6 +97,9 @@ def _send(
         earlier = [("phase-transition", str(from_), str(to)) for from_, to in pairwise(left)]
         last = [("phase-from", str(came_from)), ("new-phase", str(state.cycle.phase))]
         phase_tags = (*phase_tags, *earlier, *last)
+    if whom.is_published and purpose not in WITHOUT_FILES:
+        files = (*taken_along(state, run.id if run is not None else None), *files)
+        text = words_with_files(text, files, state.identity.address)
     return transaction.add(
         MessageSent,
         speaker=author.pubkey,
@@ -110,6 +117,7 @@ def _send(
         silent=whom.silent,
         missed_by=whom.missed_by,
         missed_until=whom.missed_until,
+        files=files,
     )
 
 

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from tenex.core.config import Verbosity
+from tenex.core.config import Role, Verbosity
 from tenex.core.ids import CallId, EventId, Millis, PublicKey, RunId
 from tenex.core.phases import Phase
-from tenex.core.port_values import UnsignedEvent, Wrap
+from tenex.core.port_values import AttachedFile, UnsignedEvent, Wrap
 from tenex.core.record import Record
 
 Purpose = Literal["completion", "question", "notice", "error", "announcement", "progress", "confirmation", "reminder"]
@@ -56,6 +56,8 @@ class MessageSent(Record):
     missed_by: tuple[PublicKey, ...] = ()
     """Whom it would notify outside of their quiet hours, which end at `missed_until`."""
     missed_until: Millis = Millis(0)
+    files: tuple[AttachedFile, ...] = ()
+    """What goes with it; of files that are not encrypted `text` has the addresses, of those not sent the words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +89,23 @@ class OutboxExpired(Record):
     accepted: int = 0
     """How many others have accepted an event of it."""
     lost: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRequested(Record):
+    """A user asked by `/show` for a file of the workspace."""
+
+    path: str
+    name: str
+    author: PublicKey
+    role: Role | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileShown(Record):
+    """The request `request` was looked up: what came of it is in the message that follows."""
+
+    request: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

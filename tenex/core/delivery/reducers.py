@@ -6,12 +6,13 @@ from typing import Final, TypeVar
 from tenex.core import records as r
 from tenex.core.ids import EventId, Millis, PublicKey
 from tenex.core.people.trust import room_of
-from tenex.core.port_values import UnsignedEvent, outgoing_events
+from tenex.core.port_values import AttachedFile, UnsignedEvent, outgoing_events
 from tenex.core.reducers import Reducers
 from tenex.core.state import State
 from tenex.core.values import replace
 
-from .state import OUTBOX_LONGEST, Delivery, Missed, OutboxRow, RelayRefusal
+from .files import destination
+from .state import OUTBOX_LONGEST, Delivery, Missed, OutboxRow, RelayRefusal, ShowRequest
 
 V = TypeVar("V")
 
@@ -86,6 +87,8 @@ def _sent(delivery: Delivery, record: r.MessageSent, before: State) -> Delivery:
         delivery = replace(delivery, outbox={**delivery.outbox, record.seq: row}, last_created_at=created_at)
     if record.is_published and delivery.command_origin:
         delivery = replace(delivery, command_origin={})
+    if record.files:
+        delivery = _without(delivery, record.files)
     if record.purpose == "reminder":
         ids = tuple(event.id for event in record.events)
         delivery = replace(delivery, reminders=(*delivery.reminders, *ids)[-REMINDERS:])
@@ -186,6 +189,35 @@ def _postponed(delivery: Delivery, by: int) -> Delivery:
         for seq, row in delivery.outbox.items()
     }
     return replace(delivery, outbox=rows)
+
+
+# ---- files -----------------------------------------------------------------------------------------------------------
+
+
+@DELIVERY.on(r.ToolCallCompleted)
+def _call_returned(delivery: Delivery, record: r.ToolCallCompleted, _: State) -> Delivery:
+    if not record.files:
+        return delivery
+    files = tuple(dict.fromkeys([*delivery.attached.get(record.run, ()), *record.files]))
+    return replace(delivery, attached={**delivery.attached, record.run: files})
+
+
+def _without(delivery: Delivery, sent: Sequence[AttachedFile]) -> Delivery:
+    """Nothing of what was sent waits any more."""
+    left = {run: tuple(file for file in files if file not in sent) for run, files in delivery.attached.items()}
+    return replace(delivery, attached={run: files for run, files in left.items() if files})
+
+
+@DELIVERY.on(r.FileRequested)
+def _file_requested(delivery: Delivery, record: r.FileRequested, before: State) -> Delivery:
+    where = destination(before, record.author, record.role)
+    request = ShowRequest(path=record.path, destination=where)
+    return replace(delivery, shows={**delivery.shows, record.seq: request})
+
+
+@DELIVERY.on(r.FileShown)
+def _file_shown(delivery: Delivery, record: r.FileShown, _: State) -> Delivery:
+    return replace(delivery, shows={seq: request for seq, request in delivery.shows.items() if seq != record.request})
 
 
 # ---- who is notified -------------------------------------------------------------------------------------------------

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tenex.core.config import Verbosity
-from tenex.core.ids import EventId, Millis, PublicKey
-from tenex.core.port_values import UnsignedEvent
+from tenex.core.ids import EventId, Millis, PublicKey, RunId
+from tenex.core.port_values import AttachedFile, FileDestination, UnsignedEvent
 from tenex.core.values import replace
 
 OUTBOX_LONGEST: Final = Millis(30 * 24 * 3_600_000)
@@ -86,6 +86,14 @@ class Missed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShowRequest:
+    """A file that a user wants to see."""
+
+    path: str
+    destination: FileDestination
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
     """Messages on their way out. What is sent stays sent: a rollback keeps it."""
 
@@ -109,3 +117,7 @@ class Delivery:
     """When users last wrote in quiet hours."""
     reminders: tuple[EventId, ...] = ()
     """The newest events that only remind of others: a reply to one is to the thread as a whole."""
+    attached: Mapping[RunId, tuple[AttachedFile, ...]] = field(default_factory=dict)
+    """Files that go with the next message, by the run that attached them."""
+    shows: Mapping[int, ShowRequest] = field(default_factory=dict)
+    """Files that users want to see and that are not looked up, by the seq of the request."""

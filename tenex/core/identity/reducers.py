@@ -41,5 +41,7 @@ def _withdrawn(identity: Identity, record: r.MessageWithdrawn, _: State) -> Iden
 
 
 @IDENTITY.on(r.PicturesUnseen)
-def _pictures_unseen(identity: Identity, _record: r.PicturesUnseen, _: State) -> Identity:
+def _pictures_unseen(identity: Identity, record: r.PicturesUnseen, _: State) -> Identity:
+    if record.what == "voice notes":
+        return replace(identity, voices_unread=True)
     return replace(identity, pictures_unseen=True)

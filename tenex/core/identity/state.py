@@ -45,6 +45,8 @@ class Identity:
     """Messages of agents elsewhere since a person wrote: two daemons could answer each other without end."""
     pictures_unseen: bool = False
     """Whether a user was informed that no model is shown pictures."""
+    voices_unread: bool = False
+    """Whether a user was informed that nothing transcribes voice notes."""
     forked_from: ForkOrigin | None = None
     imported: int = 0
     """The seq up to which its records were not written here, but imported; 0 where all were."""

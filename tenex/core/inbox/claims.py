@@ -54,6 +54,7 @@ from .commands import (
 from .decide import answers_question
 from .message import DELETED, Message
 from .reactions import may_reply, may_stop, means_stop, reply_by
+from .sent_files import MOST, NO_TRANSCRIPTION
 
 MACHINES = 6
 """Messages of agents elsewhere that are answered until a person writes: enough for a question and a correction."""
@@ -250,7 +251,7 @@ def _give_to_kind(transaction: Transaction, reading: Reading) -> bool:
 
     kind.on_message(transaction, signal, called)
     _report_machines(transaction, signal)
-    _report_pictures(transaction, signal)
+    _report_files(transaction, signal)
     _give_all(transaction, reading.commands, signal)
     if last is not None:
         _give_last_line(transaction, last, signal, is_opening=bool(called))
@@ -291,24 +292,45 @@ def _report_machines(transaction: Transaction, signal: MessageReceived) -> None:
         )
 
 
-def _report_pictures(transaction: Transaction, signal: MessageReceived) -> None:
-    """Inform the author of a message of pictures in it that no agent sees; once, where none is ever seen.
+def _report_files(transaction: Transaction, signal: MessageReceived) -> None:
+    """Inform the author of a message of files in it that no agent gets, or sees; once, where none is ever seen.
 
     In public it notifies no one: they are notified of the answer, which follows.
     """
-    addresses = signal.message.pictures
-    if not addresses or signal.message.by_machine:
+    files = signal.files
+    if not files or signal.message.by_machine:
         return
-    if signal.role is Role.GUEST or not transaction.policy.sees_pictures:
-        if not transaction.state.identity.pictures_unseen:
-            transaction.add(r.PicturesUnseen)
-            whose = "No model here is set to see, so pictures"
-            if transaction.policy.sees_pictures:
-                whose = "Pictures of guests"
-            notify(transaction, f"{whose} are not looked at: agents are shown their addresses alone.", notifies=())
-    elif signal.not_loaded:
-        what = f"{len(signal.not_loaded)} of {count(len(addresses), 'picture')}"
-        notify(transaction, f"I could not load {what}: {'; '.join(signal.not_loaded)}.", notifies=())
+    if signal.role is Role.GUEST:
+        _report_once(transaction, "Files of guests are not loaded, nor pictures: agents get their addresses alone.")
+        return
+    if any(file.is_picture and not file.fault for file in files) and not transaction.policy.sees_pictures:
+        _report_once(
+            transaction, "No model here is set to see, so pictures are not looked at: agents get them as files alone."
+        )
+
+    mute = [file.untranscribed for file in files if file.untranscribed]
+    if NO_TRANSCRIPTION in mute and not transaction.state.identity.voices_unread:
+        transaction.add(r.PicturesUnseen, what="voice notes")
+        text = f"Voice notes are not read: {NO_TRANSCRIPTION}. Agents get them as files alone."
+        notify(transaction, text, notifies=())
+    failed = [why for why in mute if why != NO_TRANSCRIPTION]
+    if failed:
+        what = count(len(failed), "voice note")
+        notify(transaction, f"I could not transcribe {what}: {'; '.join(dict.fromkeys(failed))}.", notifies=())
+
+    faults = [file.fault for file in files if file.fault]
+    left_out = signal.message.files_left_out
+    if left_out:
+        faults.append(f"of a message {MOST} are loaded")
+    if faults:
+        what = f"{len(faults) - bool(left_out) + left_out} of {count(len(files) + left_out, 'file')}"
+        notify(transaction, f"I could not load {what}: {'; '.join(dict.fromkeys(faults))}.", notifies=())
+
+
+def _report_once(transaction: Transaction, text: str) -> None:
+    if not transaction.state.identity.pictures_unseen:
+        transaction.add(r.PicturesUnseen)
+        notify(transaction, text, notifies=())
 
 
 # ---- deletions ----

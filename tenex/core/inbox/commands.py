@@ -34,6 +34,7 @@ from tenex.core.work import holds
 from tenex.core.work.turns import advance, stop_turn
 
 from .command import Command, SlashCommand
+from .show import SHOW
 
 FILES_NAMED = 5
 """Changed files that the answer to `/stop` names."""
@@ -223,13 +224,22 @@ def execute_command(transaction: Transaction, command: Command, signal: MessageR
     if needless:
         notify(transaction, needless)
     elif not _may_give(transaction, row, signal):
-        is_waiver = row.needs is Decision.WAIVER
-        who = f"/{command.name} is for an owner, or the member who began this conversation."
-        notify(transaction, "Only an owner may skip a quality gate." if is_waiver else who)
+        notify(transaction, _for_whom(row))
     elif row.carry_out is not None:
         row.carry_out(transaction, command, signal)
     elif not _by_kind(transaction, command, signal):
         notify(transaction, row.elsewhere)
+
+
+def _for_whom(row: SlashCommand) -> str:
+    """Who may give a command, to who may not."""
+    match row.needs:
+        case Decision.WAIVER:
+            return "Only an owner may skip a quality gate."
+        case Decision.READING:
+            return f"/{row.name} is for an owner or a member."
+        case _:
+            return f"/{row.name} is for an owner, or the member who began this conversation."
 
 
 def _may_give(transaction: Transaction, row: SlashCommand, signal: MessageReceived) -> bool:
@@ -549,6 +559,7 @@ COMMANDS: Final = (
         takes_argument=True,
         carry_out=undo,
     ),
+    SHOW,
     SlashCommand(name="continue", help="go on after a limit, a hold or a refused decision", carry_out=_give_continue),
     SlashCommand(
         name=approvals.COMMAND,

@@ -9,6 +9,7 @@ from tenex.core.conversation import Conversation
 from tenex.core.delivery.outgoing import notify, send_as_agent
 from tenex.core.ids import CallId, ConversationId, EventId, Millis, PublicKey, RunId, Slug
 from tenex.core.memory.window import in_a_line
+from tenex.core.messages import with_context
 from tenex.core.people import permissions
 from tenex.core.people.decider import person
 from tenex.core.people.permissions import Decision
@@ -22,6 +23,7 @@ from tenex.core.work.runs import after_result
 
 from .commands import stop
 from .message import Message
+from .sent_files import sentences_about
 
 QUOTES = 3
 """Quoted notes that a message's context names."""
@@ -63,6 +65,7 @@ def record_message(transaction: Transaction, signal: MessageReceived) -> r.Messa
         is_outside=is_outside(transaction.state.identity.address, message.address),
         by_machine=message.by_machine,
         by_program=signal.is_plain,
+        files=signal.files,
     )
 
 
@@ -123,6 +126,7 @@ def _context(transaction: Transaction, signal: MessageReceived) -> str:
         else:
             sentences.append("It quotes a note that is not known here")
 
+    sentences += sentences_about(signal.files, message.text, message.files_left_out)
     slugs = {agent.pubkey: agent.slug for agent in transaction.policy.roster.values()}
     return with_names(". ".join(sentences), slugs)
 
@@ -318,7 +322,7 @@ def _answer(transaction: Transaction, run: Run, call: str, wrote: r.MessageRecor
         r.QuestionAnswered,
         run=run.id,
         call=call,
-        text=wrote.text,
+        text=with_context(wrote.text, ". ".join(sentences_about(wrote.files, wrote.text))),
         name=wrote.name,
         message=wrote.seq,
         warn_at=Millis(run.warn_at + parked_for),

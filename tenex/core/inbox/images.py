@@ -1,11 +1,8 @@
-"""Pictures in what users write: https addresses, known by their ending or by what clients say of them (NIP-92)."""
+"""Addresses in what users write, and which of them end like pictures."""
 
 import re
-from collections.abc import Collection
 from typing import Final
 
-MOST: Final = 4
-"""Pictures of one message that are loaded."""
 _LOOKED_AT: Final = 100
 """Addresses of one text."""
 _ADDRESS: Final = re.compile(r"https://[^\s<>\"'`|\\^{}\[\]]{4,2000}", re.IGNORECASE)
@@ -21,11 +18,12 @@ def addresses_in(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(match[0].rstrip(_AFTER) for match in matches))
 
 
-def pictures_in(text: str, declared: Collection[str] = ()) -> tuple[str, ...]:
-    """The addresses in a text that are of pictures: by their ending, or since they are declared as such."""
-    return tuple(address for address in addresses_in(text) if address in declared or _has_ending(address))[:MOST]
+def is_address(text: str) -> bool:
+    """Whether a text is one https address and nothing else."""
+    return _ADDRESS.fullmatch(text) is not None
 
 
-def _has_ending(address: str) -> bool:
+def is_picture_address(address: str) -> bool:
+    """Whether an address ends like that of a picture."""
     path = re.split(r"[?#]", address, maxsplit=1)[0]
     return _ENDING.fullmatch(path[path.rfind(".") :]) is not None if "." in path else False

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from tenex.core.config import Role
 from tenex.core.ids import EventId, PublicKey, Slug
+from tenex.core.inbox.sent_files import ReceivedFile
 from tenex.core.record import Record
 
 
@@ -30,6 +31,8 @@ class MessageRecorded(Record):
     """An agent wrote it, of another daemon or elsewhere, and not a person."""
     by_program: bool = False
     """A program wrote it for its author: it is text alone, and decides nothing."""
+    files: tuple[ReceivedFile, ...] = ()
+    """What became of the files that it names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +48,12 @@ class MessageWithdrawn(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PicturesUnseen(Record):
-    """A message had pictures that no model is shown, which its author is informed of, once in a conversation."""
+    """A message had pictures that no model is shown, or voice notes that nothing transcribes.
+
+    Its author is informed of either once in a conversation.
+    """
+
+    what: Literal["pictures", "voice notes"] = "pictures"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,8 @@ def may_use(tool: ToolRule, phase: Phase, agent: Agent) -> bool:
     """Whether an agent may use a tool in a phase: asked when tools are listed, and again when one is called."""
     if tool.access not in PHASES[phase].access or agent.kind is AgentKind.ORCHESTRATOR:
         return False
+    if tool.phases and phase not in tool.phases:
+        return False
     if agent.kind is AgentKind.EXPERT and tool.access in (Access.CHANGE, Access.RUN):
         return False
     if tool.access is Access.SPEAK:
@@ -41,6 +43,8 @@ class Decision(StrEnum):
     """To approve or reject a plan."""
     ANSWER = "answer"
     """To answer what an agent asks, or to take the part of the user in a workflow."""
+    READING = "reading"
+    """To read files of the workspace."""
 
 
 def may_decide(
@@ -60,6 +64,7 @@ def may_decide(
                                                                               with that setting
         approval    yes                     -                                 no                no
         answer      yes                     yes                               no                only who is asked
+        reading     yes                     -                                 yes               no
 
     `asked` is who is asked, "" for an owner; None where no one is, as by a command.
     """
@@ -76,6 +81,8 @@ def may_decide(
             return has_begun
         case Decision.ANSWER:
             return has_begun or is_asked
+        case Decision.READING:
+            return role is Role.MEMBER
         case _:
             assert_never(decision)
 

@@ -207,7 +207,7 @@ def gone_back(now: State, record: RolledBack) -> State:
         identity=replace(now.identity, title=then.identity.title),
         cycle=then.cycle,
         work=Work(stopped=record.seq),
-        delivery=replace(now.delivery, command_origin={}),
+        delivery=replace(now.delivery, command_origin={}, attached={}, shows={}),
         memory=replace(then.memory, systems=now.memory.systems),
         totals=totals,
         history=now.history and _noted(now.history, record),

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, get_args
 
@@ -22,31 +22,6 @@ BRACES = 256
 USER = "USER"
 """Reserved: wait for the user. Like END it is the only target and never a slug."""
 
-DECISION_SCHEMA: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
-        "agents": {"type": "array", "items": {"type": "string"}, "minItems": 1},
-        "phase": {"type": "string", "enum": [str(phase) for phase in Phase]},
-        "reason": {"type": "string"},
-        "asks": {"type": "string", "enum": ["answer", "work"]},
-        "waive": {"type": "array", "items": {"type": "string", "enum": [str(phase) for phase in QUALITY_PHASES]}},
-        "settles": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "words": {"type": "string"},
-                    "as": {"type": "string", "enum": list(get_args(SettledAs))},
-                    "turn": {"type": "string"},
-                },
-                "required": ["words", "as"],
-            },
-        },
-    },
-    "required": ["agents", "reason"],
-}
-
-
 LONGEST_REASON: Final = 600
 """Characters of a decision's reason where a server holds it to a schema: a weak model fills any room there is."""
 LONGEST_WORDS: Final = 300
@@ -55,32 +30,7 @@ MOST_SETTLED: Final = 4
 """Messages settled by one such decision."""
 
 
-def schema_of_possible(agents: Collection[str], phases: Collection[str]) -> Mapping[str, Any]:
-    """`DECISION_SCHEMA` with only these agents and phases, END and USER, and about a thousand tokens at most.
-
-    It changes from question to question: for servers that compile a schema, and have no part of it in the prompt.
-    """
-    whole: Mapping[str, Any] = DECISION_SCHEMA["properties"]
-    settled: Mapping[str, Any] = whole["settles"]["items"]["properties"]
-    text = {"type": "string", "maxLength": LONGEST_WORDS}
-    slug = {"type": "string", "enum": [*agents, END, USER]}
-    properties = {
-        **whole,
-        "agents": {**whole["agents"], "items": slug, "maxItems": len(agents) + 1},
-        "phase": {"type": "string", "enum": list(phases)},
-        "reason": {"type": "string", "maxLength": LONGEST_REASON},
-        "waive": {**whole["waive"], "maxItems": len(QUALITY_PHASES)},
-        "settles": {
-            **whole["settles"],
-            "items": {**whole["settles"]["items"], "properties": {**settled, "words": text, "turn": text}},
-            "maxItems": MOST_SETTLED,
-        },
-    }
-    return {**DECISION_SCHEMA, "properties": properties}
-
-
 _SETTLED_AS: Final[tuple[SettledAs, ...]] = get_args(SettledAs)
-_FORM: Final = "{agents, phase?, reason, asks?, waive?, settles?}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +80,195 @@ class RoutingDecision:
         object.__setattr__(self, "agents", tuple(given))
 
 
+# ---- the fields of the answer: how each is asked for, and how it is read ---------------------------------------------
+
+
+class _Wrong(Exception):
+    """A field cannot be read: with a sentence for the router, or with the phase that is none."""
+
+    def __init__(self, why: UnknownPhase | str) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerField:
+    """A field of the router's answer. Its schema, its line in the prompt and its value in a decision follow from it."""
+
+    name: str
+    schema: Mapping[str, Any]
+    form: str
+    """How the prompt writes a value."""
+    about: str
+    """What the prompt says of it."""
+    read: Callable[[Any], Any]
+    """The value in a decision, of what a model has written or of None; raises `_Wrong`."""
+    attribute: str
+    """Its name in `RoutingDecision`."""
+    is_required: bool = False
+    is_recorded: bool = False
+    """Whether `Routed` has a field of the attribute's name, with the value that the router gave."""
+
+
+def _agents(value: Any) -> tuple[str, ...]:
+    agents = [value] if isinstance(value, str) else value
+    if not isinstance(agents, list) or not all(isinstance(agent, str) for agent in agents):
+        raise _Wrong("`agents` must be a list of slugs.")
+    slugs = [agent.strip() for agent in agents if agent.strip()]
+    if not slugs:
+        raise _Wrong(f'`agents` is empty. Name at least one agent, or ["{END}"], or ["{USER}"] to wait for the person.')
+    return tuple(dict.fromkeys(slugs))
+
+
+def _phase(value: Any) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise _Wrong("`phase` must be a string.")
+    phase = value.strip() or None if value else None
+    if phase is not None and Phase.parse(phase) is None:
+        raise _Wrong(UnknownPhase(name=phase))
+    return phase
+
+
+def _reason(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        return "no reason given"
+    return value.strip()[:REASON_CHARACTERS]
+
+
+def _waived(value: Any) -> tuple[str, ...]:
+    if not value:
+        return ()  # some servers fill in every field of a schema, with nothing
+    values = [value] if isinstance(value, str) else value
+    if not isinstance(values, list) or not all(isinstance(gate, str) for gate in values):
+        raise _Wrong(f"`waive` must be a list of quality gates: {', '.join(QUALITY_PHASES)}.")
+    return tuple(gate for gate in values if gate.strip())
+
+
+def _settled(value: Any) -> tuple[Settles, ...]:
+    if not value:
+        return ()
+    wrong = _Wrong(f'`settles` must be a list of {{"words", "as"}}, `as` one of: {", ".join(_SETTLED_AS)}.')
+    items = [value] if isinstance(value, dict) else value
+    if not isinstance(items, list):
+        raise wrong
+    settles = []
+    for item in items:
+        if not isinstance(item, dict):
+            raise wrong
+        words = item.get("words")
+        if not words:
+            continue  # filled in with nothing
+        kind = next((kind for kind in _SETTLED_AS if kind == item.get("as")), None)
+        if not isinstance(words, str) or kind is None:
+            raise wrong
+        turn = item.get("turn")
+        name = turn.strip() if isinstance(turn, str) else ""
+        settles.append(Settles(words=words, kind=kind, turn=TurnId(name) if name else None))
+    return tuple(dict.fromkeys(settles))
+
+
+FIELDS: Final = (
+    AnswerField(
+        name="agents",
+        schema={"type": "array", "items": {"type": "string"}, "minItems": 1},
+        form="[slug, ...]",
+        about="at least one. Never answer `agents: []`.",
+        read=_agents,
+        attribute="agents",
+        is_required=True,
+    ),
+    AnswerField(
+        name="phase",
+        schema={"type": "string", "enum": [str(phase) for phase in Phase]},
+        form="phase",
+        about="optional; the phase to enter, one of `permitted`.",
+        read=_phase,
+        attribute="phase",
+    ),
+    AnswerField(
+        name="reason",
+        schema={"type": "string"},
+        form="text",
+        about="one or two sentences: why these agents, and what they are to do; they read it as their part.",
+        read=_reason,
+        attribute="reason",
+        is_required=True,
+        is_recorded=True,
+    ),
+    AnswerField(
+        name="asks",
+        schema={"type": "string", "enum": ["answer", "work"]},
+        form='"answer"',
+        about="optional; only where an answer is all that is wanted.",
+        read=lambda value: value == "answer",
+        attribute="is_question",
+        is_recorded=True,
+    ),
+    AnswerField(
+        name="waive",
+        schema={"type": "array", "items": {"type": "string", "enum": [str(phase) for phase in QUALITY_PHASES]}},
+        form="[gate, ...]",
+        about="optional, as above.",
+        read=_waived,
+        attribute="waive",
+    ),
+    AnswerField(
+        name="settles",
+        schema={
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "words": {"type": "string"},
+                    "as": {"type": "string", "enum": list(_SETTLED_AS)},
+                    "turn": {"type": "string"},
+                },
+                "required": ["words", "as"],
+            },
+        },
+        form='[{"words": text, "as": kind}, ...]',
+        about="optional, as above.",
+        read=_settled,
+        attribute="settles",
+    ),
+)
+
+DECISION_SCHEMA: Final[Mapping[str, Any]] = {
+    "type": "object",
+    "properties": {field.name: field.schema for field in FIELDS},
+    "required": [field.name for field in FIELDS if field.is_required],
+}
+
+
+def recorded(decision: RoutingDecision) -> dict[str, Any]:
+    """What of a decision is recorded as the router gave it, as fields of `Routed`."""
+    return {field.attribute: getattr(decision, field.attribute) for field in FIELDS if field.is_recorded}
+
+
+def schema_of_possible(agents: Collection[str], phases: Collection[str]) -> Mapping[str, Any]:
+    """`DECISION_SCHEMA` with only these agents and phases, END and USER, and about a thousand tokens at most.
+
+    It changes from question to question: for servers that compile a schema, and have no part of it in the prompt.
+    """
+    whole: Mapping[str, Any] = DECISION_SCHEMA["properties"]
+    settled: Mapping[str, Any] = whole["settles"]["items"]["properties"]
+    text = {"type": "string", "maxLength": LONGEST_WORDS}
+    slug = {"type": "string", "enum": [*agents, END, USER]}
+    properties = {
+        **whole,
+        "agents": {**whole["agents"], "items": slug, "maxItems": len(agents) + 1},
+        "phase": {"type": "string", "enum": list(phases)},
+        "reason": {"type": "string", "maxLength": LONGEST_REASON},
+        "waive": {**whole["waive"], "maxItems": len(QUALITY_PHASES)},
+        "settles": {
+            **whole["settles"],
+            "items": {**whole["settles"]["items"], "properties": {**settled, "words": text, "turn": text}},
+            "maxItems": MOST_SETTLED,
+        },
+    }
+    return {**DECISION_SCHEMA, "properties": properties}
+
+
 def parse(text: str) -> RoutingDecision | UnknownPhase | str:
     """Read a decision out of a model's text: the last complete object in it that is one, in prose or a code fence.
 
@@ -138,75 +277,22 @@ def parse(text: str) -> RoutingDecision | UnknownPhase | str:
     """
     read = [_decision(value) for value in _objects(text[-ANSWER_CHARACTERS:])]
     if not read:
-        return f"The answer holds no JSON object. Answer with one object: {_FORM}."
+        return f"The answer holds no JSON object. Answer with one object: {{{_names()}}}."
     return next((decision for decision in reversed(read) if not isinstance(decision, str)), read[-1])
+
+
+def _names() -> str:
+    return ", ".join(field.name if field.is_required else f"{field.name}?" for field in FIELDS)
 
 
 def _decision(value: Mapping[str, Any]) -> RoutingDecision | UnknownPhase | str:
     within = value.get("arguments", value.get("parameters"))
     if "agents" not in value and isinstance(within, dict):
         value = within  # a decision asked for as a call, and written as one
-    agents = value.get("agents")
-    if isinstance(agents, str):
-        agents = [agents]
-    if not isinstance(agents, list) or not all(isinstance(agent, str) for agent in agents):
-        return "`agents` must be a list of slugs."
-    agents = [agent.strip() for agent in agents if agent.strip()]
-    if not agents:
-        return f'`agents` is empty. Name at least one agent, or ["{END}"], or ["{USER}"] to wait for the person.'
-    phase = value.get("phase")
-    if phase is not None and not isinstance(phase, str):
-        return "`phase` must be a string."
-    phase = phase.strip() or None if phase else None
-    if phase is not None and Phase.parse(phase) is None:
-        return UnknownPhase(name=phase)
-    reason = value.get("reason")
-    waive = _waived(value.get("waive"))
-    if isinstance(waive, str):
-        return waive
-    settles = _settled(value.get("settles"))
-    if isinstance(settles, str):
-        return settles
-    return RoutingDecision(
-        agents=tuple(dict.fromkeys(agents)),
-        phase=phase,
-        reason=reason.strip()[:REASON_CHARACTERS] if isinstance(reason, str) and reason.strip() else "no reason given",
-        waive=waive,
-        settles=settles,
-        is_question=value.get("asks") == "answer",
-    )
-
-
-def _waived(value: Any) -> tuple[str, ...] | str:
-    if not value:
-        return ()  # some servers fill in every field of a schema, with nothing
-    values = [value] if isinstance(value, str) else value
-    if not isinstance(values, list) or not all(isinstance(gate, str) for gate in values):
-        return f"`waive` must be a list of quality gates: {', '.join(QUALITY_PHASES)}."
-    return tuple(gate for gate in values if gate.strip())
-
-
-def _settled(value: Any) -> tuple[Settles, ...] | str:
-    if not value:
-        return ()
-    wrong = f'`settles` must be a list of {{"words", "as"}}, `as` one of: {", ".join(_SETTLED_AS)}.'
-    items = [value] if isinstance(value, dict) else value
-    if not isinstance(items, list):
-        return wrong
-    settles = []
-    for item in items:
-        if not isinstance(item, dict):
-            return wrong
-        words = item.get("words")
-        if not words:
-            continue  # filled in with nothing
-        kind = next((kind for kind in _SETTLED_AS if kind == item.get("as")), None)
-        if not isinstance(words, str) or kind is None:
-            return wrong
-        turn = item.get("turn")
-        name = turn.strip() if isinstance(turn, str) else ""
-        settles.append(Settles(words=words, kind=kind, turn=TurnId(name) if name else None))
-    return tuple(dict.fromkeys(settles))
+    try:
+        return RoutingDecision(**{field.attribute: field.read(value.get(field.name)) for field in FIELDS})
+    except _Wrong as wrong:
+        return wrong.why
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:

@@ -22,3 +22,10 @@ def dollars(cost: float | None) -> str:
 def count(number: int, one: str, many: str = "") -> str:
     """A number with its noun, as `1 turn` or `2 turns`."""
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
+def byte_size(number: int) -> str:
+    """A size of a file, as `84 kB`."""
+    if number < 1_000:
+        return count(number, "byte")
+    return f"{number / 1_000:.0f} kB" if number < 1_000_000 else f"{number / 1_000_000:.1f} MB"

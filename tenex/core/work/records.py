@@ -9,7 +9,7 @@ from tenex.core.ids import CallId, Millis, PublicKey, RunId, Slug, TurnId
 from tenex.core.messages import NO_USAGE, ModelStep, StartEntry, Usage
 from tenex.core.people.decider import Decider
 from tenex.core.phases import Phase
-from tenex.core.port_values import Handoff
+from tenex.core.port_values import AttachedFile, Handoff
 from tenex.core.record import Record
 from tenex.core.router.answer import RoutingDecision
 from tenex.core.work.routes import Route
@@ -151,6 +151,8 @@ class ToolCallCompleted(Record):
     unchanged: tuple[str, ...] = ()
     """Those of `touched` that are known to be as they were when the cycle began; none in older journals."""
     background: Mapping[str, str] | None = None
+    """As in `ToolResult`."""
+    files: tuple[AttachedFile, ...] = ()
     """As in `ToolResult`."""
 
 

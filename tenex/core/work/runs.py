@@ -528,6 +528,7 @@ def returned(transaction: Transaction, run_id: RunId, call: Call, result: ToolRe
         exit_status=result.exit_status,
         has_outside_effect=result.has_outside_effect,
         background=None if result.background is None else dict(result.background),
+        files=result.files,
     )
     after_result(transaction, run.id, result.moves)
 

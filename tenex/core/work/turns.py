@@ -213,7 +213,8 @@ def finish_run(
         shown = "\n\n".join(part for part in (text, after, left) if part)
         asks: r.Ask = "approval" if asks_approval else ""
         is_published = kind_of_conversation(transaction.state).is_published(transaction.state, run, outcome, verdict)
-        is_published = bool(asks) or (is_published and bool(text))
+        has_words = bool(text) or bool(transaction.state.delivery.attached.get(run.id))
+        is_published = bool(asks) or (is_published and has_words)
         words = shown or summary
         send_as_agent(transaction, run, words, "completion", completed=completed, asks=asks, is_published=is_published)
     elif announce:

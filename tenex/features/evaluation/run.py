@@ -276,6 +276,7 @@ def _isolated(
         "metrics": Metrics(),
         "traces": Traces(),
         "checks": scenario.checks,
+        "conversations": settings.conversations.model_copy(update={"agent": scenario.agent}),
         "approvals": settings.approvals.model_copy(update={"unattended": True}),
     }
     if is_trusted:

@@ -178,6 +178,8 @@ class Scenario(Table):
     about: str = ""
     messages: Annotated[list[Annotated[Message, BeforeValidator(_message)]], Field(min_length=1)]
     """Each is sent when the work for the one before has ended or waits for the person, or in mid-work (`after`)."""
+    agent: str = ""
+    """The agent that works alone, as `conversations.agent`; none: they work in phases."""
     repository: FolderName | None = None
     """A folder below that of the scenario: copied to the workspace, which becomes a git repository with one commit."""
     venv: bool = False

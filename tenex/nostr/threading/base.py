@@ -19,7 +19,8 @@ from functools import lru_cache
 from typing import Any, ClassVar, Final
 
 from tenex.core.ids import ConversationId, EventId, PublicKey
-from tenex.core.inbox.images import pictures_in
+from tenex.core.inbox.images import is_address
+from tenex.core.inbox.sent_files import MOST, SentFile, files_in
 from tenex.core.ports import OutgoingMessage, UnsignedEvent
 from tenex.core.signals import InboundMessage
 from tenex.core.text.prose import folded, readings
@@ -45,6 +46,12 @@ MAX_HINTS: Final = 3
 MAX_TITLE: Final = 200
 """Characters of a title (NIP-7D) or subject (NIP-14); the conversation shortens it further."""
 
+MAX_FILES: Final = 100
+"""Files of one event that are looked at."""
+
+MAX_MEDIA_TYPE: Final = 100
+MAX_FILE_NAME: Final = 200
+
 _HINTING: Final = frozenset("eEaApPq")
 """Tags whose third element is a relay (NIP-01, NIP-10, NIP-18, NIP-22)."""
 
@@ -55,6 +62,8 @@ _HEX64: Final = re.compile(r"[0-9a-f]{64}")
 _PLACE: Final = re.compile(r"#\[([0-9]{1,4})\]")
 _PLACES: Final = re.compile(r"\s*(?:#\[[0-9]{1,4}\][\s:,]*){1,20}")
 """Places of tags at the beginning of a text, as NIP-08 mentioned keys; within a text they may be code."""
+_MEDIA_TYPE: Final = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]*/[a-z0-9][a-z0-9!#$&^_.+-]*")
+_FILE_NAME: Final = re.compile(r"[^\n\r]*[^\s.]\.[A-Za-z0-9]{1,10}")
 _SECONDS: Final = re.compile(r"[0-9]{1,16}")
 """A time of NIP-01: every JSON reader agrees on integers of 2**53, which has 16 digits."""
 
@@ -155,6 +164,7 @@ class ThreadingScheme(ABC):
             quotes = tuple(quote for quote in quotes if quote not in place.references)
         # clients tag the author of what is quoted: that alone addresses no one
         is_addressed = bool(named or (tagged and not quotes))
+        files = files_in(event.content, _declared_files(event))
         by_project = self.starts_by_project and any(tag[1] == project for tag in tags_named(event, "a"))
         return InboundMessage(
             event_id=event.id,
@@ -173,7 +183,8 @@ class ThreadingScheme(ABC):
             expires_at=expiration_of(event),
             title=first_value(event, "title", "subject").strip()[:MAX_TITLE],
             about=place.about,
-            pictures=pictures_in(event.content, _declared_pictures(event)),
+            files=files[:MOST],
+            files_left_out=len(files[MOST:]),
             address=address,
             origin=origin,
         )
@@ -194,10 +205,36 @@ def _with_named_keys(event: Event, text: str) -> str:
     return _PLACE.sub(named, begin[0]) + text[begin.end() :]
 
 
-def _declared_pictures(event: Event) -> frozenset[str]:
-    """The addresses of pictures that a client describes (NIP-92); of those without a type it is not known."""
-    tags = (dict(part.partition(" ")[::2] for part in tag[1:]) for tag in event.tags if tag and tag[0] == "imeta")
-    return frozenset(each["url"] for each in tags if each.get("m", "").startswith("image/") and "url" in each)
+def _declared_files(event: Event) -> dict[str, SentFile]:
+    """The files that a client describes (NIP-92), by their addresses, the first few."""
+    declared: dict[str, SentFile] = {}
+    for tag in event.tags:
+        if len(declared) == MAX_FILES:
+            break
+        if tag and tag[0] == "imeta":
+            fields = dict(part.partition(" ")[::2] for part in tag[1:])
+            address = fields.get("url", "")
+            if is_address(address):
+                declared[address] = SentFile(
+                    address=address,
+                    media_type=media_type_of(fields.get("m", "")),
+                    name=name_of(fields.get("name", ""), fields.get("filename", ""), fields.get("alt", "")),
+                    digest=fields["x"] if is_hex64(fields.get("x", "")) else "",
+                    is_declared=True,
+                )
+    return declared
+
+
+def media_type_of(written: str) -> str:
+    """A media type without its parameters, in small letters; "" for what is none."""
+    essence = written[:MAX_MEDIA_TYPE].partition(";")[0].strip().lower()
+    return essence if _MEDIA_TYPE.fullmatch(essence) else ""
+
+
+def name_of(*written: str) -> str:
+    """The first of these that is a name with an ending; a description (`alt`) seldom is."""
+    names = (name.strip() for name in written if len(name) <= MAX_FILE_NAME)
+    return next((name for name in names if _FILE_NAME.fullmatch(name)), "")
 
 
 def tags_named(event: Event, name: str) -> Iterator[Tag]:

@@ -1,6 +1,7 @@
 """Direct messages: conversations that only their people can read (NIP-17 and NIP-04), as an address like any other.
 
-What is read and written here is the message itself: a kind 14 without a signature (a "rumor"), or the text of a kind 4.
+What is read and written here is the message itself: a kind 14 or 15 without a signature (a "rumor"), or the text of a
+kind 4. A kind 15 is an encrypted file, whose address is its content; it is read as a kind 14 that brings that file.
 `tenex.nostr.direct` takes it out of what a relay has, and `tenex.nostr.compose` puts it in. No relay ever has it.
 
 Clients show all that the same people wrote as one flat chat, without threads. So a conversation belongs to a room, the
@@ -18,9 +19,10 @@ inboxes, encryption_keys.
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from tenex.core.ids import PublicKey
+from tenex.core.inbox.sent_files import FileEncryption, SentFile
 from tenex.core.people.trust import room_of
 from tenex.core.ports import OutgoingMessage, UnsignedEvent
 from tenex.core.signals import InboundMessage
@@ -29,6 +31,7 @@ from tenex.nostr.urls import normalise_url
 
 from . import base
 from .base import Tag, ThreadingScheme
+from .files import FILE, file_events
 from .split import in_parts
 
 ENCRYPTED: Final = 4
@@ -38,6 +41,9 @@ CHAT: Final = 14
 
 MOST_PEOPLE: Final = 10
 """In a room, our key among them: NIP-17 is not for more, since each gets a copy."""
+
+LONGEST_ADDRESS: Final = 2_000
+"""Characters of the address of a file."""
 
 LARGEST_RUMOR: Final = 28_000
 """Bytes of JSON. Sealed and wrapped it grows to 55 KB: twice padded to the next 4 or 8 KiB and written as base64."""
@@ -51,7 +57,7 @@ class DirectChat(ThreadingScheme):
 
     name = "direct"
     root_kind = CHAT
-    kinds = (CHAT,)
+    kinds: ClassVar[tuple[int, ...]] = (CHAT, FILE)
     starts_by_project = False
 
     def place(self, event: Event, own_keys: Collection[PublicKey], here: str) -> base.Place | None:  # noqa: ARG002
@@ -83,17 +89,28 @@ class DirectChat(ThreadingScheme):
         project: str | None,
     ) -> InboundMessage | None:
         """Read a message; it may begin a conversation, as it was sent to no one else."""
+        file = _encrypted_file(event) if event.kind == FILE else None
+        if file is not None:  # the text is what its sender says of it, or its name, since no message is without a text
+            said = base.first_value(event, "caption", "alt") or f"[file: {file.name or file.media_type or 'no name'}]"
+            event = event.model_copy(update={"content": said})
         message = super().read(event, own_keys, slugs, relay, project)
         if message is None:
             return None
+        if file is not None:
+            message = replace(message, files=(file,), files_left_out=0)
         address = {name: value for name, value in message.address.items() if name != "group"}
         return replace(message, starts=True, room=room_of(address), address=address)
 
     def seal(self, draft: OutgoingMessage, marks: tuple[Tag, ...]) -> tuple[UnsignedEvent, ...]:
         """Answer in kind 14 by the key that was addressed, without a signature."""
         people = tuple(("p", str(key)) for key in draft.address.get("people", ()))
-        tags = (*people, *_reply_tags(draft, self.name), *draft.tags, *marks)
-        return in_parts(_by_one_key(draft), CHAT, tags, LARGEST_RUMOR)
+        thread = (*people, *_reply_tags(draft, self.name))
+        spoken = _by_one_key(draft)
+        files = [file for file in draft.files if file.key]
+        texts: tuple[UnsignedEvent, ...] = ()
+        if draft.text or not files:
+            texts = in_parts(spoken, CHAT, (*thread, *draft.tags, *marks), LARGEST_RUMOR)
+        return (*texts, *file_events(files, spoken, (*thread, *marks), draft.created_at + len(texts)))
 
 
 class LegacyDirect(DirectChat):
@@ -105,11 +122,32 @@ class LegacyDirect(DirectChat):
     def seal(self, draft: OutgoingMessage, marks: tuple[Tag, ...]) -> tuple[UnsignedEvent, ...]:  # noqa: ARG002
         """Answer in kind 4 with the tags that every client adds; all others could be read by anyone."""
         people = tuple(("p", str(key)) for key in draft.address.get("people", ())[:1])
+        lost = [f"[{file.name} was not sent: messages of this kind (NIP-04) carry no files.]" for file in draft.files]
+        draft = replace(draft, text="\n\n".join(part for part in (draft.text, *lost) if part))
         return in_parts(_by_one_key(draft), ENCRYPTED, (*people, *_reply_tags(draft, self.name)), LARGEST_TEXT)
 
 
 DIRECT: Final = DirectChat()
 LEGACY: Final = LegacyDirect()
+
+
+def _encrypted_file(event: Event) -> SentFile:
+    """The file that a kind 15 describes; it may describe none that can be loaded."""
+    digest = base.first_value(event, "x")
+    plain = base.first_value(event, "ox")
+    return SentFile(
+        address=event.content.strip()[:LONGEST_ADDRESS],
+        media_type=base.media_type_of(base.first_value(event, "file-type", "m")),
+        name=base.name_of(*(base.first_value(event, name) for name in ("name", "filename", "alt"))),
+        digest=digest if base.is_hex64(digest) else "",
+        encryption=FileEncryption(
+            algorithm=base.first_value(event, "encryption-algorithm"),
+            key=base.first_value(event, "decryption-key"),
+            nonce=base.first_value(event, "decryption-nonce"),
+            digest=plain if base.is_hex64(plain) else "",
+        ),
+        is_declared=True,
+    )
 
 
 def our_key(event: Event, own_keys: Collection[PublicKey]) -> PublicKey | None:

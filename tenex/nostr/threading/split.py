@@ -48,8 +48,11 @@ _LEAST_SHARE: Final = 4
 _FIRST_PART_ONLY: Final = frozenset({"phase-transition", "phase-from", "new-phase"})
 """A transition happens once."""
 
-_LAST_PART_ONLY: Final = frozenset({"status", "tool", "close-reason"})
-"""A message is complete when its last part is there; so are its costs (`llm-`), which clients add up."""
+_LAST_PART_ONLY: Final = frozenset({"status", "tool", "close-reason", "imeta"})
+"""A message is complete when its last part is there; so are its costs (`llm-`), which clients add up.
+
+The addresses of files are at the end of its text, and `imeta` describes them (NIP-92).
+"""
 
 _encode: Final = partial(json.dumps, ensure_ascii=False, separators=(",", ":"))
 

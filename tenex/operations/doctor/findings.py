@@ -1,7 +1,7 @@
 """What a check is given and what it reports."""
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -64,8 +64,8 @@ class Case:
     """Whether they are valid: else the next two are not set, and checks that need them are skipped."""
     settings: Settings = field(init=False, repr=False)
     paths: ProjectPaths = field(init=False, repr=False)
-    features: Collection[str] | None = None
-    """The names of those that the program has; None: all."""
+    features: Mapping[str, Mapping[str, str]] | None = None
+    """Those that the program has, by name, with their tools; None: all."""
     problems: Mapping[str, Callable[[Any], Iterable["Finding"]]] = field(default_factory=dict)
     """What features find in their parts of a daemon's status, by the name of the part."""
     daemon: str = ""

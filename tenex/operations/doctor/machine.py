@@ -17,11 +17,13 @@ from typing import Final
 
 from packaging.requirements import Requirement
 
+from tenex.configuration.build import environment_of
 from tenex.core.errors import StoreError
 from tenex.core.installation import DISTRIBUTION, pip_install
 from tenex.operations.workspace_commands import checks_run, containment_of, lacks
 from tenex.tools.daemon_programs import find_program
 from tenex.tools.git_config import GIT_ALONE, why_no_repository
+from tenex.tools.project_needs import ecosystems_found
 from tenex.tools.sandbox import bubblewrap_fault
 
 from .findings import Case, Finding, fault, ok, warning
@@ -244,10 +246,19 @@ def _is_repository(git: str, folder: Path) -> bool:
     return done.returncode == 0
 
 
+def _looked_at(case: Case) -> str:
+    """What was looked at of the project, where nothing of it is missing."""
+    kinds = ecosystems_found(environment_of(case.settings, case.paths))
+    if not kinds:
+        return "no file of a known kind tells what the project needs"
+    looked_at = (f"{kind.kind.title} ({', '.join(kind.programs)})" for kind in kinds)
+    return f"nothing is missing of what the project's files name: {', '.join(looked_at)}"
+
+
 def workspace(case: Case) -> Iterator[Finding]:
     """Report what agents will miss when they work on the project, and which checks the daemon runs."""
     found = [warning(lack.message, lack.place, lack.fix) for lack in lacks(case.settings, case.paths)]
-    yield from found or [ok("the project's environment is complete", case.paths.workspace)]
+    yield from found or [ok(_looked_at(case), case.paths.workspace)]
     checks = ", ".join(check.name for check in checks_run(case.settings, case.paths))
     if checks:
         yield ok(f"checks that run after a turn which changed files: {checks}", "checks")

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from tenex.core import records as r
 from tenex.core.agent_phases.program import AgentPhaseState, Program
-from tenex.core.config import Agent, Limits, PeerGroup, Policy, Role
+from tenex.core.config import Agent, Limits, PeerGroup, Policy, Role, default_policy
 from tenex.core.conversation import Conversation
 from tenex.core.effects import Timer
 from tenex.core.errors import InternalError, ModelRefused, ModelUnavailable, WorkflowError, kind_of
@@ -304,13 +304,9 @@ def dialogue(slug: Slug, name: str) -> Workflow:
 
 def local_policy(workflow: Workflow, roster: Mapping[Slug, Agent], limits: Limits) -> Policy:
     """The policy of one workflow without a daemon."""
-    bare = Policy(
-        roster=roster,
-        tools={},
-        project=Agent(slug=Slug(CALLER), name=CALLER, pubkey=PublicKey(f"project of {workflow.slug}")),
-        limits=limits,
-    )
-    return with_workflows(bare, {workflow.slug: workflow}, compiler())
+    project = Agent(slug=Slug(CALLER), name=CALLER, pubkey=PublicKey(f"project of {workflow.slug}"))
+    bare = default_policy(roster=roster, tools={}, project=project)
+    return with_workflows(replace(bare, limits=limits), {workflow.slug: workflow}, compiler())
 
 
 def member(slug: Slug, agent: PhasedAgent, slugs: Mapping[type, Slug], *, is_itself: bool) -> Agent:

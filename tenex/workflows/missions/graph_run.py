@@ -6,11 +6,11 @@ node is run again or a mission goes on, the object gets the values of the journa
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic
 from uuid import uuid4
 
-from tenex.core.config import Agent, Limits, Policy
+from tenex.core.config import Agent, Limits, default_policy
 from tenex.core.conversation import Conversation
 from tenex.core.errors import InternalError, MissionFailed, SerializationError, UsageError
 from tenex.core.ids import PublicKey, Slug
@@ -88,8 +88,8 @@ class LocalMission(Generic[StateT, DepsT, RunEndT]):
         runner = _LocalNodes(graph, self.state, self.deps, admit)
         runner.hand(conversation, self.start_node.get_node_id(), graph.dependencies_of(self.start_node))
         caller = Agent(slug=Slug(CALLER), name=CALLER, pubkey=PublicKey(""))
-        bare = Policy(roster={}, tools={}, project=caller, limits=self._limits)
-        policy = with_missions(bare, {graph.name: graph.rule()})
+        bare = default_policy(roster={}, tools={}, project=caller)
+        policy = with_missions(replace(bare, limits=self._limits), {graph.name: graph.rule()})
         actor = _MissionActor(self._asked, conversation, self._journals, policy, self._clock, missions=runner)
         reached = mission_of(await actor.run_to_rest())
         if reached is None:

@@ -1,5 +1,6 @@
 """What follows from the router's answer: a turn, a wait, an end, a question again, or the fallback."""
 
+from dataclasses import replace
 from typing import Final
 
 from tenex.core import records as r
@@ -11,7 +12,7 @@ from tenex.core.inbox.message import Message
 from tenex.core.messages import NO_USAGE, ModelStep
 from tenex.core.people.decider import Decider, person
 from tenex.core.phases import AFTER_WORK, PHASE_TRANSITIONS, Phase
-from tenex.core.router.answer import UnknownPhase, parse
+from tenex.core.router.answer import UnknownPhase, parse, recorded
 from tenex.core.signals import Checked, Inspected
 from tenex.core.state import State
 from tenex.core.transaction import Transaction
@@ -134,17 +135,17 @@ def accept(
     rejections = question.rejections if question else ()
     agents = accepted.agents or (("END",) if accepted.end else ("USER",))
     phase = accepted.way[-1] if accepted.way else None
+    is_question = accepted.decision.is_question and not (accepted.end or accepted.user)
     transaction.add(
         r.Routed,
         agents=agents,
         phase=phase,
-        reason=accepted.decision.reason,
         by=by,
         usage=step.usage,
         model=step.model,
         decided_by=decider,
         settled=accepted.settled,
-        is_question=accepted.decision.is_question and not (accepted.end or accepted.user),
+        **recorded(replace(accepted.decision, is_question=is_question)),
     )
     for sentence in rejections:
         if sentence.startswith("There is no "):

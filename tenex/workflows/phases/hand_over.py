@@ -50,7 +50,7 @@ def specs(run: Run, policy: Policy) -> tuple[ToolSpec, ...]:
     agent = policy.roster.get(run.agent)
     usual = agent.phases if agent is not None else ()
     talks = run.phase in TALK_PHASES or any(phase in usual for phase in TALK_PHASES)
-    return (_SPEC,) if policy.routes_by_rule and run.parent is None and talks else ()
+    return (_SPEC,) if policy.conversations.route_by_rule and run.parent is None and talks else ()
 
 
 def decide(transaction: Transaction, run: Run, call: Call) -> bool:

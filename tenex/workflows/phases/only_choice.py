@@ -40,7 +40,8 @@ REPAIRS = 2
 
 def only_choice(conversation: Conversation, policy: Policy) -> Accepted | None:
     """The only sensible decision now, as the router would be permitted to make it; None: the router has to choose."""
-    decision = _decision(conversation, policy) if policy.routes_by_rule and conversation.cycle.turns else None
+    may_choose = policy.conversations.route_by_rule and conversation.cycle.turns
+    decision = _decision(conversation, policy) if may_choose else None
     accepted = check(conversation, decision, policy) if decision is not None else None
     return accepted if isinstance(accepted, Accepted) else None
 
@@ -160,7 +161,7 @@ def to_accept_so(conversation: Conversation, policy: Policy) -> str | None:
     last = conversation.cycle.turns[-1] if conversation.cycle.turns else None
     here = conversation.cycle.phase
     is_open = here in (Phase.VERIFICATION, Phase.CHORES) and here in conversation.unmet_gates
-    if last is None or not policy.routes_by_rule or not is_open or phases_of(conversation).untried_asked:
+    if last is None or not policy.conversations.route_by_rule or not is_open or phases_of(conversation).untried_asked:
         return None
     if last.phase is not here:
         return None
@@ -190,7 +191,7 @@ def will_repair(state: State, policy: Policy, verdict: WorkVerdict) -> bool:
     has_built = any(turn.phase is Phase.EXECUTE for turn in state.cycle.turns)
     is_new = any(message.seq > state.router.asked for message in state.requests)
     rounds = _rounds(state, Phase.VERIFICATION, max(0, state.cycle.turns_since_user - 1)) + 1
-    return has_found and policy.routes_by_rule and has_built and not is_new and rounds <= REPAIRS
+    return has_found and policy.conversations.route_by_rule and has_built and not is_new and rounds <= REPAIRS
 
 
 def _rounds(state: State, phase: Phase, newest: int) -> int:

@@ -1,0 +1,1 @@
+"""Uploads files for people to Blossom servers."""

@@ -1,1 +1,0 @@
-"""Pictures of users' messages, which models are shown."""

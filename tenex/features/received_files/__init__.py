@@ -1,0 +1,1 @@
+"""Files that people send, for tools, programs and models."""

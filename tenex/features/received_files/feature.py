@@ -1,0 +1,56 @@
+"""What files of messages offer."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from tenex.feature import Feature
+
+if TYPE_CHECKING:
+    from tenex.app import Application
+    from tenex.app.extension import Extension
+    from tenex.core.ids import ConversationId
+    from tenex.core.ports import Files
+
+
+def _extend(app: "Application") -> "Extension":
+    from tenex.app.extension import Extension
+    from tenex.core.inbox.sent_files import INBOX, PLACE
+
+    def inbox_of(conversation: "ConversationId") -> "Path":
+        return app.folder.path(conversation) / INBOX
+
+    def place_of(conversation: "ConversationId") -> "Path":
+        is_open = app.current.now.settings.tools.shell.sandbox == "none"  # programs see the disk as it is
+        return inbox_of(conversation) if is_open else Path(PLACE)
+
+    def loader() -> "Files":
+        import asyncio
+
+        from tenex.configuration.build import shell_policy
+        from tenex.configuration.transcription import transcription_of
+        from tenex.core.errors import ConfigurationError
+        from tenex.core.inbox.sent_files import NO_TRANSCRIPTION
+        from tenex.store.pictures import PICTURES, PictureFolder
+        from tenex.tools.sandbox import RunPolicy
+
+        from .loader import FileLoader
+        from .transcription import NotTranscribed, transcribe
+
+        async def words_in(file: Path, media_type: str) -> str:
+            settings = app.current.now.settings
+            try:
+                by = await asyncio.to_thread(transcription_of, settings, app.places)
+            except ConfigurationError as error:
+                raise NotTranscribed(str(error)) from error
+            if by is None:
+                raise NotTranscribed(NO_TRANSCRIPTION)
+            policy = RunPolicy.SANDBOXED if app.static.has_sandbox else shell_policy(settings, has_sandbox=False)
+            return await transcribe(file, media_type, by, policy)
+
+        pictures = PictureFolder(app.places.data / PICTURES)
+        return FileLoader(pictures, inbox_of, place_of, app.disk.change, words_in)
+
+    return Extension(files=loader)
+
+
+RECEIVED_FILES: Final = Feature(name="received_files", extend=_extend)

@@ -1,0 +1,1 @@
+"""The web for agents: a tool that reads a page, and one that searches."""
