@@ -165,7 +165,7 @@ class RelayPool:
     def subscribe_at(
         self, relay: str, name: str, filters: Sequence[Filter], backlog_since: int | None, key: PublicKey | None = None
     ) -> None:
-        """Receive matching events from one of the relays; as `subscribe`.
+        """Receive matching events from one of the relays, where there is room beside what `subscribe` asks for.
 
         Args:
             relay: its canonical URL.
@@ -179,7 +179,7 @@ class RelayPool:
         """
         if relay not in self._relays:
             raise ValueError(f"{relay} is not a relay of the settings")
-        self._connection_for(relay, key).subscribe(name, filters, backlog_since)
+        self._connection_for(relay, key).subscribe(name, filters, backlog_since, is_optional=True)
 
     def unsubscribe_at(self, relay: str, name: str) -> None:
         """Receive no more under a name from one relay, by whichever connection."""

@@ -293,6 +293,10 @@ class RelayConnection:
             limits = await read_limits(self.url, self._timeouts.limits_timeout)
             if limits is not None:
                 self._use_limits(limits)
+            if self.rooms_key and self._connection is not None and self._connection.was_challenged:
+                await (
+                    self._connection.authenticate()
+                )  # private rooms are shown to their members, and no AUTH is asked for
         self.informed.set()
         self._on_informed()
 
@@ -315,7 +319,9 @@ class RelayConnection:
 
     # ---- subscriptions ----
 
-    def subscribe(self, name: str, filters: Sequence[Filter], backlog_since: int | None) -> None:
+    def subscribe(
+        self, name: str, filters: Sequence[Filter], backlog_since: int | None, *, is_optional: bool = False
+    ) -> None:
         """Receive matching events from now on, across reconnects; replaces the subscription of that name.
 
         The unread past of the replaced one is still read where the filters overlap.
@@ -323,7 +329,7 @@ class RelayConnection:
         Raises:
             ValueError: there are no filters, or more than one connection can carry.
         """
-        self._subscriptions.subscribe(name, filters, backlog_since)
+        self._subscriptions.subscribe(name, filters, backlog_since, is_optional=is_optional)
 
     def unsubscribe(self, name: str) -> None:
         """Receive no more under a name; nothing happens where there is no subscription of it."""

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 from tenex.core.ids import PublicKey
 from tenex.log import get_logger
@@ -22,6 +22,9 @@ from .tasks import start
 from .timeouts import RelayTimeouts
 
 log = get_logger(__name__)
+
+EXPECTED: Final = 2
+"""REQs that are left for threads which are followed later: two hundred of them."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -104,6 +107,7 @@ class RelaySubscriptions:
         self._changed = changed
         self._only_key = only_key
         self._filters: dict[str, Sequence[Filter]] = {}
+        self._optional: set[str] = set()
         self._subscriptions: dict[str, list[Subscription]] = {}
         self._tasks: dict[Subscription, asyncio.Task[None]] = {}
         self._connection: ClientConnection | None = None
@@ -132,17 +136,27 @@ class RelaySubscriptions:
         is_complete = len(times) == len(covered) and self._backlog.is_empty
         return min(times) if times and is_complete else None
 
-    def subscribe(self, name: str, filters: Sequence[Filter], backlog_since: int | None) -> None:
+    def subscribe(
+        self, name: str, filters: Sequence[Filter], backlog_since: int | None, *, is_optional: bool = False
+    ) -> None:
         """Keep these filters open under a name; see `RelayConnection.subscribe`.
+
+        One that is optional takes no room from those that are not: `EXPECTED` REQs are left for them.
 
         Raises:
             ValueError: there are no filters, or more than one connection can carry.
         """
         groups = lay_out(filters)
-        others = sum(len(lay_out(wanted)) for other, wanted in self._filters.items() if other != name)
+        if is_optional:
+            self._optional.add(name)
+            most = max(MAX_LIVE, self._limits().max_subscriptions - SPARE) - EXPECTED
+            counted = set(self._filters)
+        else:
+            most = MAX_LIVE
+            counted = set(self._filters) - self._optional
+        others = sum(len(lay_out(self._filters[other])) for other in counted if other != name)
         if not groups:
             raise ValueError(f"subscription {name!r} has no filters")
-        most = max(MAX_LIVE, self._limits().max_subscriptions - SPARE)
         if others + len(groups) > most:
             raise ValueError(
                 f"subscription {name!r} needs {len(groups)} REQs and {others} of {most} are taken: "
@@ -156,6 +170,7 @@ class RelaySubscriptions:
 
     def unsubscribe(self, name: str) -> None:
         """Close what is open under a name."""
+        self._optional.discard(name)
         if self._filters.pop(name, None) is not None:
             self._change(name, [], [])
             del self._subscriptions[name]

@@ -137,6 +137,8 @@ class Rooms:
         self._asked_at: dict[Place, float] = {}
         self._read: dict[Place, PublicKey | None] = {}
         """The rooms with a subscription, and the key whose own connection has it; None for the usual one."""
+        self._no_room: dict[Place, str] = {}
+        """Why rooms have no subscription."""
         self._held: dict[Place, list[Callable[[], None]]] = {}
         self._due: set[str] = set()
         """The relays that are to be looked at."""
@@ -158,6 +160,13 @@ class Rooms:
     def is_read(self, relay: str, room_id: str) -> bool:
         """Whether a room has a subscription."""
         return (relay, room_id) in self._read
+
+    def why_not_read(self, room: Room) -> str:
+        """Why a room has no subscription; "" where it has one, or is about to."""
+        place = (room.relay, room.id)
+        if place in self._read:
+            return ""
+        return self._no_room.get(place, "") if self._is_chosen(room) else "left out by `rooms.only`"
 
     def may_be_wanted(self, raw: Mapping[str, Any], relay: str) -> bool:
         """Whether a raw event of another key may be for us because of the room it was sent to."""
@@ -319,12 +328,15 @@ class Rooms:
         self._reporting[relay] = (keys, is_by_key)
         kinds = [JOINED, LEFT]
         wanted: list[Filter] = [{"kinds": [*kinds, MEMBERS], "#p": sorted(keys)}]
-        if is_by_key:
-            self._pool.unsubscribe_at(relay, _MEMBERSHIP)
-            for key in sorted(keys):
-                self._subscribe(relay, _MEMBERSHIP, [{"kinds": kinds, "#p": [key]}], None, key)
-        else:
-            self._subscribe(relay, _MEMBERSHIP, wanted, None, None)
+        try:
+            if is_by_key:
+                self._pool.unsubscribe_at(relay, _MEMBERSHIP)
+                for key in sorted(keys):
+                    self._pool.subscribe_at(relay, _MEMBERSHIP, [{"kinds": kinds, "#p": [key]}], None, key)
+            else:
+                self._pool.subscribe_at(relay, _MEMBERSHIP, wanted, None)
+        except ValueError:  # no room: the relay is looked at once a minute all the same
+            log.info("rooms.membership_not_reported", relay=relay)
 
     async def _describe(self, relay: str, room_ids: list[str], patience: float, key: PublicKey | None) -> None:
         """Ask a relay for the members and the sort of rooms, with the connection of a key."""
@@ -381,22 +393,20 @@ class Rooms:
             if place in self._read:
                 continue
             filters: list[Filter] = [{"kinds": sorted(_SAID), "#h": [room.id]}]
-            if self._subscribe(relay, f"room {room.id}", filters, since, room.reader):
-                self._read[place] = room.reader
-                log.info("room.read", relay=relay, room=room.id)
-
-    def _subscribe(
-        self, relay: str, name: str, filters: list[Filter], since: int | None, key: PublicKey | None
-    ) -> bool:
-        try:
-            self._pool.subscribe_at(relay, name, filters, since, key)
-        except ValueError as fault:  # more than the relay takes
-            log.warning("room.not_read", relay=relay, subscription=name, why=str(fault))
-            return False
-        return True
+            try:
+                self._pool.subscribe_at(relay, f"room {room.id}", filters, since, room.reader)
+            except ValueError:
+                if place not in self._no_room:
+                    log.warning("room.not_read", relay=relay, room=room.id, why=_NO_ROOM)
+                self._no_room[place] = _NO_ROOM
+                continue
+            self._no_room.pop(place, None)
+            self._read[place] = room.reader
+            log.info("room.read", relay=relay, room=room.id)
 
 
 _MEMBERSHIP: Final = "rooms"
+_NO_ROOM: Final = "the relay takes no more subscriptions"
 _SAID: Final = frozenset({*KINDS, REACTION, DELETION})
 """The kinds of what people do in rooms."""
 

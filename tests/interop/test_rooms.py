@@ -165,3 +165,26 @@ async def test_ten_agents_publish_within_the_quotas_and_nothing_twice(tmp_path: 
             kept = [event["id"] for event in relay.accepted(kind) if event["pubkey"] in {key.public for key in keys}]
             assert sorted(kept) == wanted
         assert not relay.notices, "no key has exceeded its quota"
+
+
+async def test_rooms_take_no_subscriptions_from_what_the_daemon_needs(tmp_path: Path) -> None:
+    """A relay that takes ten; the list of rooms says which of them are not read."""
+    data = tmp_path / "data"
+    owner = SecretKey.generate().public
+    async with room_relay(Rules.plain(max_subscriptions=10)) as relay:
+        for number in range(12):
+            relay.make(f"room {number:02}", owner)
+        async with in_process(data, relay.url, npub(owner)) as daemon:
+            assert daemon.app is not None
+            app = daemon.app
+            for room in relay.rooms:
+                relay.add(room, daemon.project)
+            await until(lambda: len(app.rooms.listed()) == 12)
+            rooms = app.rooms.listed()
+            why = [app.rooms.why_not_read(room) for room in rooms]
+            assert 0 < why.count("") < 12
+            assert set(why) == {"", "the relay takes no more subscriptions"}
+            for number in range(101):  # a second REQ of threads
+                app.listener.follow(f"{number:064x}")
+            await until(lambda: app.pool.status()[0].serves)
+            assert not app.pool.status()[0].refused

@@ -187,11 +187,11 @@ class RoomRelay:
         for client in list(self.clients):
             client.offer(event, room)
 
-    def may_read(self, key: str, event: Raw, room_id: str) -> bool:
+    def may_read(self, keys: Sequence[str], event: Raw, room_id: str) -> bool:
         room = self.rooms.get(room_id)
-        if room is not None and room.private and key not in room.members:
+        if room is not None and room.private and room.members.keys().isdisjoint(keys):
             return False
-        return not self.rules.gated or event["kind"] not in GATED or key in _values(event, "p")
+        return not self.rules.gated or event["kind"] not in GATED or not set(keys).isdisjoint(_values(event, "p"))
 
     def place_of(self, event: Raw, key: str) -> str:
         """The room of an event, "" for one of the workspace.
@@ -382,7 +382,7 @@ class _Client:
         if name not in self.subscriptions and len(self.subscriptions) >= rules.max_subscriptions:
             return self.send("CLOSED", name, "error: too many subscriptions")
         room_id = _one_room(filters)
-        if room_id is not None and not relay.is_open_to(self.key, room_id):
+        if room_id is not None and not any(relay.is_open_to(key, room_id) for key in self.keys or [""]):
             return self.send("CLOSED", name, "restricted: not a channel member")
         gated = [wanted for wanted in filters if GATED.intersection(wanted.get("kinds", GATED)) and "ids" not in wanted]
         if rules.gated and room_id is None and any(wanted.get("#p") != [self.key] for wanted in gated):
@@ -408,7 +408,7 @@ class _Client:
         rooms = wanted.get("#h")
         bare = {name: value for name, value in wanted.items() if name not in ("#h", "limit")}
         in_room = rooms is None or room_id in rooms or bool(set(rooms) & set(_values(event, "h")))
-        return in_room and Matcher(bare).matches(event) and self.relay.may_read(self.key, event, room_id)
+        return in_room and Matcher(bare).matches(event) and self.relay.may_read(self.keys, event, room_id)
 
 
 def _values(event: Raw, name: str) -> list[str]:

@@ -15,6 +15,11 @@ PATIENCE: Final = 10.0
 rooms = group("List the rooms that the project reads.")
 
 
+@rooms.callback()
+def _stay_a_group() -> None:  # typer makes a group with one command that command
+    pass
+
+
 @register(rooms, "list")
 def list_(given: Globals) -> None:
     """List the rooms (groups of a relay) that keys of the project are in, as a running daemon knows them."""
@@ -24,7 +29,8 @@ def list_(given: Globals) -> None:
         name = output.one_line(room["name"]) or room["id"]
         sort = "private" if room["private"] else "public"
         lines.append(f"{name}  {sort}, {count(room['members'], 'member')}, with {', '.join(room['ours'])}")
-        lines.append(f"   {room['id']} at {room['relay']}{'' if room['read'] else ': not read (`rooms.only`)'}")
+        unread = "" if room["read"] else f": not read; {room['why'] or 'the relay is asked for it'}"
+        lines.append(f"   {room['id']} at {room['relay']}{unread}")
     note = "No key of the project is in a room. Add one in a client of the relay; it is read from then on."
     given.show(listed, "\n".join(lines), "" if listed else note)
 

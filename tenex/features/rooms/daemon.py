@@ -21,6 +21,7 @@ def extend(app: Application) -> Extension:
             "members": len(room.members),
             "ours": [app.name_of(key) for key in room.ours],
             "read": app.rooms.is_read(room.relay, room.id),
+            "why": app.rooms.why_not_read(room),
         }
 
     async def listed(_asked: Mapping[str, Any]) -> dict[str, Any]:

@@ -41,4 +41,4 @@ async def test_rooms_are_listed_with_our_keys_and_whether_they_are_read(
 
 def test_without_a_daemon_the_command_says_how_to_start_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--data", str(tmp_path), "rooms", "list"], [ROOMS]) != 0
-    assert "`tenex run` starts one" in capsys.readouterr().err
+    assert "No daemon runs on" in capsys.readouterr().err
