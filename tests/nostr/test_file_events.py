@@ -10,7 +10,7 @@ from tenex.nostr.keys import SecretKey
 from tenex.nostr.threading.direct import CHAT, ENCRYPTED
 from tenex.nostr.threading.files import FILE
 from tests.kits.drafts import draft as public_draft
-from tests.nostr.test_private_chats import SEALER, draft, message, read
+from tests.kits.private_chats import SEALER, draft, message, read
 
 from .kit import PERSON, PROJECT
 

@@ -1,52 +1,19 @@
 """Conversations in direct messages as addresses: their rooms, the key that answers, and where the wraps go."""
 
-import json
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
-from tenex.core.ports import OutgoingMessage
-from tenex.core.signals import InboundMessage
 from tenex.nostr.compose import NostrSealer
 from tenex.nostr.direct import GIFT_WRAP, nip04_decrypt, nip44_decrypt, read_direct
 from tenex.nostr.events import Event, parse_event
 from tenex.nostr.keys import SecretKey
 from tenex.nostr.threading import read_event
-from tenex.nostr.threading.direct import CHAT, DIRECT, ENCRYPTED, LARGEST_RUMOR, LEGACY, room_name
+from tenex.nostr.threading.direct import CHAT, ENCRYPTED, LARGEST_RUMOR, room_name
+from tests.kits.private_chats import CONFIGURED, ELSEWHERE, INBOX, SEALER, draft, message, read
 
-from .kit import FRIEND, OURS, PERSON, PLANNER, PROJECT, RELAY, note
-
-KEYS = {key.public: key for key in (PROJECT, PLANNER)}
-INBOX, ELSEWHERE, CONFIGURED = "wss://inbox.example", "wss://elsewhere.example", "wss://configured.example"
-SEALER = NostrSealer([CONFIGURED], keys=KEYS)
-
-
-def message(*tags: list[str], text: str = "Hello", kind: int = CHAT, by: Any = PERSON, to: Any = PROJECT) -> Event:
-    return note(text, by=by, at=1000, kind=kind, tags=[["p", to.public], *tags])
-
-
-def read(event: Event, inboxes: dict[str, list[str]] | None = None) -> InboundMessage:
-    """Read it as the daemon does, and as a journal gives it back."""
-    scheme = DIRECT if event.kind == CHAT else LEGACY
-    incoming = scheme.read(event, OURS, {"planner": PLANNER.public}, RELAY, None)
-    assert incoming is not None
-    more = {"inboxes": inboxes or {}}
-    address, origin = json.loads(json.dumps([{**incoming.address, **more}, {**incoming.origin, **more}]))
-    return replace(incoming, address=address, origin=origin)
-
-
-def draft(opener: InboundMessage, answered: InboundMessage | None = None, text: str = "Answer") -> OutgoingMessage:
-    return OutgoingMessage(
-        speaker=PROJECT.public,
-        text=text,
-        tags=(("phase", "chat"),),
-        created_at=2000,
-        address=opener.address,
-        reply_to=answered.origin if answered else {},
-        name="Demo",
-    )
+from .kit import FRIEND, OURS, PERSON, PLANNER, PROJECT, RELAY
 
 
 def test_a_room_is_the_set_of_its_people() -> None:
