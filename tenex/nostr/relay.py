@@ -237,7 +237,7 @@ class RelayConnection:
             sign=self._sign,
             traits=self.traits,
         )
-        connection.wire.most = self._limits.max_subscriptions
+        connection.wire.allow(self._limits.max_subscriptions)
         why = ""
         try:
             async with asyncio.TaskGroup() as group:
@@ -303,7 +303,7 @@ class RelayConnection:
     def _use_limits(self, limits: RelayLimits) -> None:
         self._limits = limits
         if self._connection is not None:
-            self._connection.wire.most = limits.max_subscriptions
+            self._connection.wire.allow(limits.max_subscriptions)
         self._subscriptions.note_limits()
 
     @property

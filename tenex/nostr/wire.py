@@ -89,6 +89,10 @@ class Wire:
         self._count = 0
         self._open: dict[str, AnyFilter] = {}
 
+    def allow(self, most: int) -> None:
+        """Allow so many subscriptions, never fewer than before: as many may be open when a lower number is read."""
+        self.most = max(self.most, most)
+
     def request(self, filters: Sequence[Filter]) -> tuple[str, str]:
         """Open a subscription: its id, never used before on this connection, and the frame to send.
 

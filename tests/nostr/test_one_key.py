@@ -99,3 +99,16 @@ async def test_a_key_is_shown_before_many_requests_are_sent_at_the_slow_rate() -
                 await asyncio.sleep(0.01)
         before = relay.frames.index(next(frame for frame in relay.frames if frame[2] == "AUTH"))
         assert before <= FAST.one_key_frames, "no more than may follow at once"
+
+
+async def test_a_relay_whose_document_says_that_it_takes_few_subscriptions_is_read_all_the_same() -> None:
+    """More of them are open already when the document comes."""
+    wanted: dict[str, Any] = {f"more{number}": [{"kinds": [number]}] for number in range(6)}
+    async with room_relay(Rules.plain()) as relay:
+        pool = pool_of(relay)
+        async with running(pool, **wanted):
+            while sum(len(client.subscriptions) for client in relay.clients) < len(wanted):
+                await asyncio.sleep(0)
+            relay.rules = Rules.plain(max_subscriptions=3)
+            await pool.informed(relay.url)
+            await asyncio.gather(*(pool.fetch([{"kinds": [0]}], 5.0, only=relay.url) for _ in range(5)))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tenex.nostr.filters import lay_out
-from tenex.nostr.wire import AuthChallenge, Closed, Eose, EventFrame, Ok, RelayNotice, Wire
+from tenex.nostr.wire import MAX_SUBSCRIPTIONS, AuthChallenge, Closed, Eose, EventFrame, Ok, RelayNotice, Wire
 
 EVENT: dict[str, Any] = {
     "id": "1" * 64,
@@ -35,6 +35,18 @@ def test_every_req_has_an_id_never_used_before() -> None:
         ids.append(sub_id)
     assert len(set(ids)) == 30
     assert all(sub_id.startswith("7.") and len(sub_id) <= 64 for sub_id in ids)
+
+
+def test_more_reqs_where_the_relay_takes_more_and_never_fewer_than_are_open() -> None:
+    wire = Wire("7.")
+    opened_ids = [wire.request([{"kinds": [1]}])[0] for _ in range(MAX_SUBSCRIPTIONS)]
+    wire.allow(3)
+    wire.close(opened_ids[0])
+    wire.request([{"kinds": [1]}])
+    wire.allow(MAX_SUBSCRIPTIONS + 1)
+    wire.request([{"kinds": [1]}])
+    with pytest.raises(ValueError, match="11 subscriptions are open"):
+        wire.request([{"kinds": [1]}])
 
 
 def test_no_more_than_ten_filters_and_ten_reqs() -> None:
