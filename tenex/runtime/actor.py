@@ -31,7 +31,7 @@ from tenex.core.effects import Effect, Key
 from tenex.core.errors import AppendFailed, HeldElsewhere, StoreError, StoreOtherVersion
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.inbox.decide import begins_within_a_thread, quotations_wanted
-from tenex.core.inbox.sent_files import ReceivedFile, SentFile, with_transcripts
+from tenex.core.inbox.received_files import NamedFile, ReceivedFile, with_transcripts
 from tenex.core.pending import pending
 from tenex.core.ports import Clock, Files, Journal, Journals, Notices, Observer, Prompter, Quotations, Sealer
 from tenex.core.signals import (
@@ -580,7 +580,7 @@ class ConversationActor:
         return self._deps.executors.prepare(self._state, effect, self.post)
 
 
-def _not_loaded(file: SentFile, why: str) -> ReceivedFile:
+def _not_loaded(file: NamedFile, why: str) -> ReceivedFile:
     return ReceivedFile(address=file.address, name=file.name, media_type=file.media_type, fault=why)
 
 

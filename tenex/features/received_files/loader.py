@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 import httpx2
 
 from tenex.core.ids import ConversationId
-from tenex.core.inbox.sent_files import ReceivedFile, SentFile
+from tenex.core.inbox.received_files import NamedFile, ReceivedFile
 from tenex.core.text.amounts import byte_size
 from tenex.core.text.foreign import plain
 from tenex.core.values import replace
@@ -84,12 +84,12 @@ class FileLoader:
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._voices = asyncio.Semaphore(VOICES_AT_ONCE)
 
-    async def load(self, files: Sequence[SentFile], conversation: ConversationId) -> tuple[ReceivedFile, ...]:
+    async def load(self, files: Sequence[NamedFile], conversation: ConversationId) -> tuple[ReceivedFile, ...]:
         """Load them; see `core.ports.Files`."""
         received = await asyncio.gather(*(self._load(file, conversation) for file in files))
         return tuple(file for file in received if file is not None)
 
-    async def _load(self, file: SentFile, conversation: ConversationId) -> ReceivedFile | None:
+    async def _load(self, file: NamedFile, conversation: ConversationId) -> ReceivedFile | None:
         host = "its host"
         seconds = TIMEOUT if file.is_picture else FILE_TIMEOUT
         try:
@@ -115,7 +115,7 @@ class FileLoader:
             fault = f"{host} does not answer, or it cannot be kept"
         return ReceivedFile(address=file.address, name=file.name, media_type=file.media_type, fault=fault)
 
-    async def _kept(self, file: SentFile, conversation: ConversationId, host: str) -> ReceivedFile:
+    async def _kept(self, file: NamedFile, conversation: ConversationId, host: str) -> ReceivedFile:
         """Fetch a file, check it and keep it.
 
         Raises:
@@ -166,7 +166,7 @@ class FileLoader:
         return replace(received, transcript=text)
 
 
-async def _fetched(file: SentFile, host: str) -> tuple[bytes, str, str]:
+async def _fetched(file: NamedFile, host: str) -> tuple[bytes, str, str]:
     """The bytes of a file, and its type and name as its server has them; "" where it has none.
 
     Raises:
@@ -195,7 +195,7 @@ async def _fetched(file: SentFile, host: str) -> tuple[bytes, str, str]:
     return data, "" if kind == UNKNOWN else kind, called
 
 
-def _decrypted(data: bytes, file: SentFile) -> bytes:
+def _decrypted(data: bytes, file: NamedFile) -> bytes:
     """The bytes of an encrypted file.
 
     Raises:
