@@ -152,6 +152,33 @@ async def test_an_encrypted_file_is_kept_as_it_was_before(web: tuple[Server, str
     assert inbox.there == {"receipt.pdf": PDF}
 
 
+async def test_an_encrypted_picture_is_not_shown_to_who_names_its_address_elsewhere(
+    web: tuple[Server, str], inbox: Inbox
+) -> None:
+    server, base = web
+    made = encrypt(PNG)
+    server.body = made.data
+    file = replace(encrypted(base, made), media_type="image/png", name="receipt.png")
+    (received,) = await inbox.load(file)
+    assert received.address == f"{file.address}#{sha256(PNG).hexdigest()}"
+    picture = inbox.pictures.read(received.address)
+    assert picture is not None
+    assert picture.data == PNG
+    assert not inbox.pictures.has(file.address)
+
+
+async def test_a_picture_that_is_kept_is_another_than_was_sent_if_its_digest_differs(
+    web: tuple[Server, str], inbox: Inbox
+) -> None:
+    server, base = web
+    address = f"{base}cat.png"
+    await inbox.load(address)
+    server.body = PNG + b" of today"
+    file = declared(address, media_type="image/png", digest=sha256(server.body).hexdigest())
+    (received,) = await inbox.load(file)
+    assert inbox.there[received.name] == server.body
+
+
 async def test_an_archive_is_bytes_like_all_others(web: tuple[Server, str], inbox: Inbox) -> None:
     """Nothing is unpacked, whatever it says of itself; nor is the answer of a server."""
     server, base = web
