@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from tenex.core.config import CallNeed, Replay
 from tenex.core.ids import ConversationId
-from tenex.core.inbox.sent_files import PLACE
+from tenex.core.inbox.received_files import PLACE
 from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
 

@@ -54,7 +54,7 @@ from .commands import (
 from .decide import answers_question
 from .message import DELETED, Message
 from .reactions import may_reply, may_stop, means_stop, reply_by
-from .sent_files import MOST, NO_TRANSCRIPTION, missing_files
+from .received_files import MOST, NO_TRANSCRIPTION, missing_files
 
 MACHINES = 6
 """Messages of agents elsewhere that are answered until a person writes: enough for a question and a correction."""

@@ -9,9 +9,9 @@ from tenex.core.answers.yes_no import is_clear_yes
 from tenex.core.config import Role
 from tenex.core.ids import EventId
 from tenex.core.inbox.commands import parse, split_last_line
-from tenex.core.inbox.sent_files import (
+from tenex.core.inbox.received_files import (
+    NamedFile,
     ReceivedFile,
-    SentFile,
     files_in,
     missing_files,
     sentences_about,
@@ -114,9 +114,11 @@ def test_a_link_is_a_file_only_where_it_ends_like_one(address: str, is_file: boo
 
 
 def test_what_a_client_declares_is_a_file_whatever_it_ends_with() -> None:
-    declared = [SentFile(address=f"https://a.example/{name}", is_declared=True) for name in ("0f3c", "elsewhere")]
+    declared = [NamedFile(address=f"https://a.example/{name}", is_declared=True) for name in ("0f3c", "elsewhere")]
     files = files_in(f"see {CAT} and https://a.example/0f3c", {file.address: file for file in declared})
-    assert files == (SentFile(address=CAT), *declared), "in the order of the text, and then those that it does not name"
+    assert files == (NamedFile(address=CAT), *declared), (
+        "in the order of the text, and then those that it does not name"
+    )
 
 
 LOADED = ReceivedFile(

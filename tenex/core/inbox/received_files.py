@@ -48,7 +48,7 @@ class FileEncryption:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SentFile:
+class NamedFile:
     """A file as a message names it; all but the address is its sender's word."""
 
     address: str
@@ -92,14 +92,14 @@ class ReceivedFile:
         return self.media_type.startswith("image/") or (not self.media_type and is_picture_address(self.address))
 
 
-def files_in(text: str, declared: Mapping[str, SentFile]) -> tuple[SentFile, ...]:
+def files_in(text: str, declared: Mapping[str, NamedFile]) -> tuple[NamedFile, ...]:
     """The files that a message names, each once: declared ones by their address, and links that end like files."""
-    named: dict[str, SentFile] = {}
+    named: dict[str, NamedFile] = {}
     for address in addresses_in(text):
         if address in declared:
             named[address] = declared[address]
         elif is_picture_address(address) or _has_file_ending(address):
-            named[address] = SentFile(address=address)
+            named[address] = NamedFile(address=address)
     return tuple((dict(named) | {address: file for address, file in declared.items() if address not in named}).values())
 
 
