@@ -557,7 +557,7 @@ class Programs:
             shared = view.shared
         elif network or self.rules.policy is RunPolicy.UNSANDBOXED:
             shared = None
-        keeping = shared.used() if shared is not None else nullcontext(())
+        keeping = shared.used(network=not network) if shared is not None else nullcontext(())
         with keeping as joined:
             async with sandbox.scratch_folder(self.scratch) as own:
                 attempts = os.memfd_create("tenex-network", os.MFD_CLOEXEC)

@@ -176,6 +176,39 @@ async def test_a_command_that_was_allowed_the_network_has_that_of_the_machine(da
     assert "Only commands with `network: true` reach its ports." in beside
 
 
+@pytest.mark.parametrize("way", [Way.OVERLAY, Way.COPY])
+async def test_a_command_gets_no_handle_of_a_namespace(
+    daemon: Daemon, way: Way, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if way is Way.COPY:
+        monkeypatch.setattr(workspace_view, "LAUNCHER", Path("/nonexistent"))
+    await daemon.start(at(7, Phase.VERIFICATION), "exec sleep 600")
+    await daemon.start(at(8), "exec sleep 600")
+    listing = {"command": "readlink /proc/self/fd/*; echo listed", "why": "to see"}
+    for phase in (Phase.VERIFICATION, Phase.EXECUTE):
+        for more in ({}, {"network": True}):
+            said = (await daemon.tools.do("shell", at(9, phase), **listing, **more)).content
+            assert "listed" in said
+            assert "net:[" not in said
+            assert "user:[" not in said
+
+
+async def test_commands_that_are_started_at_once_share_one_network(daemon: Daemon, root: Path) -> None:
+    networks = daemon.commands.networks
+    assert all(await asyncio.gather(networks.open(at(), root), networks.open(at(8), root)))
+    assert len(open_namespaces()) == 2, "of the user and of the network"
+
+
+async def test_a_network_that_is_made_as_its_turn_ends_is_closed(daemon: Daemon, root: Path) -> None:
+    networks = daemon.commands.networks
+    making = asyncio.create_task(networks.open(at(), root))
+    await asyncio.sleep(0)
+    networks.end(at().conversation_id)
+    await making
+    assert networks.opened(at()) is None
+    assert open_namespaces() == []
+
+
 async def test_a_try_to_reach_the_network_is_seen_in_the_command_that_made_it(daemon: Daemon) -> None:
     await daemon.start(at(), "exec sleep 600")
     tried = await daemon.ask(at(8), "python3 -c 'import socket; socket.create_connection((\"192.0.2.7\", 80), 3)'")
