@@ -8,7 +8,7 @@ from tenex.core.conversation import Conversation, Run
 from tenex.core.cycle.checks import CheckResult, Inspection
 from tenex.core.effects import Check, Inspect, KindEffect
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
-from tenex.core.inbox.sent_files import ReceivedFile, SentFile
+from tenex.core.inbox.received_files import NamedFile, ReceivedFile
 from tenex.core.messages import ModelRequest, ModelStep, StartEntry, ToolSpec
 from tenex.core.phases import Phase
 from tenex.core.port_values import (
@@ -318,7 +318,7 @@ class Quotations(Protocol):
 class Files(Protocol):
     """Loads the files that messages name."""
 
-    async def load(self, files: Sequence[SentFile], conversation: ConversationId) -> tuple[ReceivedFile, ...]:
+    async def load(self, files: Sequence[NamedFile], conversation: ConversationId) -> tuple[ReceivedFile, ...]:
         """Have these files ready for the agents of a conversation, in bounded time; what became of each. Never raises.
 
         A link that turns out to lead to a page of the web is no file, and left out.

@@ -15,7 +15,7 @@ from tenex.core.effects import Key
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.functions.verdicts import Verdict
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, RunId, Slug
-from tenex.core.inbox.sent_files import ReceivedFile, SentFile
+from tenex.core.inbox.received_files import NamedFile, ReceivedFile
 from tenex.core.messages import NO_USAGE, ModelStep, Usage
 from tenex.core.port_values import PublishOutcome, Quotation, ShowOutcome, ToolResult, UndoOutcome
 
@@ -48,7 +48,7 @@ class InboundMessage:
     title: str = ""
     about: str = ""
     """What it comments on beyond events: an address or a page of the web."""
-    files: tuple[SentFile, ...] = ()
+    files: tuple[NamedFile, ...] = ()
     """The files that it names, the first few, as long as they are not looked up."""
     files_left_out: int = 0
     """How many more it names."""

@@ -41,10 +41,11 @@ async def asked(
     authority = f"[{name}]" if ":" in name else name
     address = await public_address(f"{scheme.replace('http', 'ws')}://{authority}")  # None: a proxy resolves the name
     host = name if address is None else f"[{address}]" if ":" in address else address
-    target = urlunsplit((scheme, f"{host}:{parts.port or _PORTS[scheme]}", parts.path or "/", parts.query, ""))
+    port = parts.port or _PORTS[scheme]
+    target = urlunsplit((scheme, f"{host}:{port}", parts.path or "/", parts.query, ""))
     head = {
         **(headers or {}),
-        "Host": authority,
+        "Host": authority if port == _PORTS[scheme] else f"{authority}:{port}",
         "Accept": accept,
         "Accept-Encoding": "identity",
         "User-Agent": "tenex",

@@ -30,8 +30,9 @@ from tenex.core.dispatch import cost_of_call, decide, unwanted_cost
 from tenex.core.effects import Effect, Key
 from tenex.core.errors import AppendFailed, HeldElsewhere, StoreError, StoreOtherVersion
 from tenex.core.ids import ConversationId, Millis
+from tenex.core.inbox.commands import stops_wait
 from tenex.core.inbox.decide import begins_within_a_thread, quotations_wanted
-from tenex.core.inbox.sent_files import ReceivedFile, SentFile, with_transcripts
+from tenex.core.inbox.received_files import NamedFile, ReceivedFile, with_transcripts
 from tenex.core.pending import pending
 from tenex.core.ports import Clock, Files, Journal, Journals, Notices, Observer, Prompter, Quotations, Sealer
 from tenex.core.signals import (
@@ -68,6 +69,8 @@ NOTIFY_AFTER = 3_000
 """ms of suspension after which waiting users are notified: most disks that fail once take the next write."""
 MAX_FAILURES = 3
 """Internal errors a signal may cause before it is dropped."""
+STOPPED_LOADING = "a command to stop came before they were loaded; they have to be sent again"
+STOPPED_DAEMON = "the daemon stopped while they were loaded; they have to be sent again"
 IDLE = 30.0
 """Seconds without work after which an idle conversation leaves memory."""
 
@@ -140,6 +143,8 @@ class ConversationActor:
         """Seconds, after an error."""
         self._batch = BATCH
         """Signals that are decided in one append at most."""
+        self._loading: list[tuple[MessageReceived, asyncio.Event]] = []
+        """Messages whose files are being loaded, each with what ends the wait for them."""
         self._failures = 0
         """Internal errors in a row."""
         self.opened = asyncio.Event()
@@ -188,7 +193,11 @@ class ConversationActor:
         Everything that a conversation knows comes in here, so here lone surrogates are replaced: what is decided now is
         what will be read of the journal.
         """
-        self._signals.append(well_formed_value(signal))
+        signal = well_formed_value(signal)
+        self._signals.append(signal)
+        for waiting, unwanted in self._loading:
+            if self._stops(signal, waiting):
+                unwanted.set()
         self._wakeup.set()
 
     def drain(self) -> None:
@@ -401,13 +410,24 @@ class ConversationActor:
         return count
 
     async def _look_up_context(self, state: Conversation) -> None:
-        """Add to the next messages what they reply to or quote, and their files; so they wait, and keep their order."""
-        for position, signal in enumerate(islice(self._signals, self._batch)):
-            if isinstance(signal, MessageReceived):
-                self._signals[position] = await self._with_context(state, signal)
+        """Add to the next messages what they reply to or quote, and their files; so they wait, and keep their order.
 
-    async def _with_context(self, state: Conversation, signal: MessageReceived) -> Signal:
-        """The message with what it replies to or quotes, the thread that it calls us into, and its files loaded."""
+        They wait at the same time, and no command to stop waits for files: it ends the loading for messages before it.
+        """
+        tasks: dict[int, asyncio.Task[Signal]] = {}
+        async with asyncio.TaskGroup() as group:
+            for position, signal in enumerate(islice(self._signals, self._batch)):
+                if isinstance(signal, MessageReceived):
+                    later = list(islice(self._signals, position + 1, None)) if signal.message.files else []
+                    tasks[position] = group.create_task(self._with_context(state, signal, later), name="context")
+        for position, task in tasks.items():
+            self._signals[position] = task.result()
+
+    async def _with_context(self, state: Conversation, signal: MessageReceived, later: Sequence[Signal]) -> Signal:
+        """The message with what it replies to or quotes, the thread that it calls us into, and its files loaded.
+
+        `later` are the signals after it, where it has files.
+        """
         message = signal.message
         find = self._deps.quotations
         if signal.quotations is not None or self._is_stopping:
@@ -418,7 +438,7 @@ class ConversationActor:
             return signal
 
         async with asyncio.TaskGroup() as group:
-            loading = group.create_task(self._load_files(signal), name="files")
+            loading = group.create_task(self._load_files(signal, later), name="files")
             if find is not None:
                 quoted = group.create_task(find.find(wanted, message, self.id), name="quotations")
             if find is not None and is_called_in:
@@ -434,7 +454,7 @@ class ConversationActor:
             changed = replace(changed, thread=thread.result())
         return well_formed_value(changed)
 
-    async def _load_files(self, signal: MessageReceived) -> tuple[ReceivedFile, ...]:
+    async def _load_files(self, signal: MessageReceived, later: Sequence[Signal]) -> tuple[ReceivedFile, ...]:
         """What becomes of the files of a message: guests' are not loaded, as anybody could have any server asked."""
         files = signal.message.files
         loader = self._deps.files
@@ -443,21 +463,33 @@ class ConversationActor:
             refusal = "files of guests and agents elsewhere are not loaded"
         elif loader is None:
             refusal = "this daemon does not read files"
+        elif any(self._stops(other, signal) for other in later):
+            refusal = STOPPED_LOADING
         if not files or loader is None or refusal:
             return tuple(_not_loaded(file, refusal) for file in files)
 
+        unwanted = asyncio.Event()
+        self._loading.append((signal, unwanted))
         loading = asyncio.create_task(loader.load(files, self.id), name="files of a message")
         stopping = asyncio.create_task(self._stopping.wait(), name="stop")
+        command = asyncio.create_task(unwanted.wait(), name="command to stop")
         try:
-            await asyncio.wait({loading, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({loading, stopping, command}, return_when=asyncio.FIRST_COMPLETED)
             if loading.done():
                 return loading.result()
-            refusal = "the daemon stopped while they were loaded; they have to be sent again"
+            refusal = STOPPED_LOADING if unwanted.is_set() else STOPPED_DAEMON
             return tuple(_not_loaded(file, refusal) for file in files)
         finally:
-            for task in (loading, stopping):
+            self._loading.remove((signal, unwanted))
+            for task in (loading, stopping, command):
                 task.cancel()
-            await asyncio.gather(loading, stopping, return_exceptions=True)
+            await asyncio.gather(loading, stopping, command, return_exceptions=True)
+
+    def _stops(self, later: Signal, waiting: MessageReceived) -> bool:
+        """Whether a signal stops the work, so that nobody waits for the files of a message before it any longer."""
+        if self._state is None or not isinstance(later, MessageReceived):
+            return False
+        return stops_wait(self._state, self._deps.policy().gates, later, waiting)
 
     def _acknowledge(self, signal: Signal) -> None:
         """Discard the task that ended in this signal: its records are durable."""
@@ -580,7 +612,7 @@ class ConversationActor:
         return self._deps.executors.prepare(self._state, effect, self.post)
 
 
-def _not_loaded(file: SentFile, why: str) -> ReceivedFile:
+def _not_loaded(file: NamedFile, why: str) -> ReceivedFile:
     return ReceivedFile(address=file.address, name=file.name, media_type=file.media_type, fault=why)
 
 

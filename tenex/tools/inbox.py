@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from tenex.core.ids import ConversationId
-from tenex.core.inbox.sent_files import INBOX, PLACE
+from tenex.core.inbox.received_files import INBOX, PLACE
 
 from .tool import Refusal
 from .workspace import Workspace

@@ -23,7 +23,7 @@ from tenex.core.answers.yes_no import read_answers
 from tenex.core.approvals import message, shell_text
 from tenex.core.errors import TenexError
 from tenex.core.ids import CallId, Millis, PublicKey, Slug
-from tenex.core.inbox import commands, sent_files
+from tenex.core.inbox import commands, received_files
 from tenex.core.memory import window
 from tenex.core.messages import CallResult, ModelStep, ToolSpec, Usage, UserText, cut, with_context, without_context
 from tenex.core.router import answer as routing
@@ -276,7 +276,7 @@ READERS: Final[Mapping[str, Reader]] = {
     "nostr.threading.split, in a block of code": lambda written: split.split_text(f"```py\n{written}", 1024),
     "nostr.threading.split, in a table": lambda written: split.split_text(f"|a|b|\n|-|-|\n{written}", 1024),
     "nostr.threading.split.clip": split.clip,
-    "core.inbox.sent_files": lambda written: sent_files.files_in(written, {}),
+    "core.inbox.received_files": lambda written: received_files.files_in(written, {}),
     "store.inbox_files": inbox_files.safe_name,
     "nostr.threading.plain_text": lambda written: plain_text.plain_text(written[: plain_text.LONGEST]),
     "nostr.profiles.name_in": lambda written: profiles.name_in(_Event(json.dumps({"name": written}))),  # type: ignore[arg-type]

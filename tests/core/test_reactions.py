@@ -7,7 +7,9 @@ import pytest
 
 from tenex.core import records as r
 from tenex.core.config import Role
+from tenex.core.conversation import new_conversation
 from tenex.core.ids import ConversationId, EventId, PublicKey
+from tenex.core.inbox.commands import stops_wait
 from tenex.core.inbox.reactions import asks_yes_or_no
 from tenex.core.phases import Phase
 from tenex.core.signals import InboundMessage, MessageReceived
@@ -29,6 +31,7 @@ from tests.fakes.scenario import (
 )
 
 BOB = PublicKey("b" * 64)
+CAROL = PublicKey("c" * 64)
 
 
 def react(scenario: Scenario, picture: str, to: str, late: int = 0, **more: Any) -> list[r.Record]:
@@ -212,3 +215,45 @@ def test_where_nothing_runs_a_stop_sign_says_nothing() -> None:
     while scenario.step():
         pass
     assert react(scenario, "🛑", request(scenario)) == []
+
+
+# ---- what a message with files waits for
+
+
+def received(text: str, author: PublicKey = ALICE, role: Role = Role.OWNER, **more: Any) -> MessageReceived:
+    message = InboundMessage(
+        event_id=EventId("e" * 64),
+        author=author,
+        text=text,
+        created_at=0,
+        conversation=ConversationId(ID),
+        starts=False,
+        **more,
+    )
+    return MessageReceived(message=message, role=role, name="someone")
+
+
+@pytest.mark.parametrize(
+    ("later", "is_stop"),
+    [
+        (received("/stop"), True),
+        (received("@project /Stop."), True),
+        (received("🛑", is_reaction=True), True),
+        (received("/stop", BOB, Role.MEMBER), True),
+        (received("/stop", CAROL, Role.MEMBER), False),
+        (received("/stop", CAROL, Role.GUEST), False),
+        (received("/stop", by_machine=True), False),
+        (dataclasses.replace(received("/stop"), is_plain=True), False),
+        (received("🛑"), False),
+        (received("👍", is_reaction=True), False),
+        (received("/status"), False),
+        (received("Stop it, please."), False),
+    ],
+)
+def test_who_stops_the_work_ends_the_wait_for_files_of_messages_before(
+    later: MessageReceived, *, is_stop: bool
+) -> None:
+    state = new_conversation(ConversationId(ID))
+    assert (
+        stops_wait(state, policy().gates, later, received("See https://a.example/a.pdf", BOB, Role.MEMBER)) is is_stop
+    )

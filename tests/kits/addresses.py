@@ -75,11 +75,14 @@ class Server:
         self.answers = True
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode()
-        self.asked.append(head)
-        if self.answers:
-            size = f"Content-Length: {len(self.body)}\r\n"
-            writer.write(f"HTTP/1.1 {self.status}\r\n{self.head}{size}Connection: close\r\n\r\n".encode() + self.body)
-        else:
-            await reader.read()
-        writer.close()
+        try:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode()
+            self.asked.append(head)
+            if self.answers:
+                size = f"Content-Length: {len(self.body)}\r\n"
+                answer = f"HTTP/1.1 {self.status}\r\n{self.head}{size}Connection: close\r\n\r\n"
+                writer.write(answer.encode() + self.body)
+            else:
+                await reader.read()
+        finally:
+            writer.close()

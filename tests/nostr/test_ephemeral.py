@@ -22,6 +22,7 @@ from tenex.nostr.ephemeral import (
 from tenex.nostr.events import parse_event, sign, to_wire
 from tenex.nostr.threading import SCHEMES
 from tenex.nostr.threading.direct import DIRECT, LEGACY
+from tenex.nostr.threading.room_threads import ROOM_THREADS, ROOM_TOP
 from tenex.nostr.threading.split import clean_text
 from tests.fakes.faultrelay import FaultRelay, Peer
 
@@ -147,8 +148,8 @@ def test_all_of_it_names_the_event_of_the_project() -> None:
 
 def test_only_public_conversations_have_ephemeral_events() -> None:
     forms = [*(scheme.name for scheme in SCHEMES), "", None]
-    encrypted = [form for form in forms if not is_public_address({"form": form})]
-    assert encrypted == [DIRECT.name, LEGACY.name, "", None]
+    without = [form for form in forms if not is_public_address({"form": form})]
+    assert without == [ROOM_THREADS.name, ROOM_TOP.name, DIRECT.name, LEGACY.name, "", None]
 
 
 @example("\x00", 70_000, 11)

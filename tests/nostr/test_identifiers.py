@@ -38,7 +38,7 @@ async def test_a_name_is_asked_for_at_its_domain(server: Server, text: str) -> N
     assert await look_up(text) == ALICE.public
     (head,) = server.asked
     assert head.startswith(f"GET /.well-known/nostr.json?name={text.strip().lower().partition('@')[0]} HTTP/1.1\r\n")
-    assert f"\r\nHost: {DOMAIN}\r\n" in head
+    assert f"\r\nHost: {DOMAIN}:{identifiers._PORT}\r\n" in head
 
 
 def refusing(**changes: object) -> Callable[[Server], None]:

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import json
 import signal
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from tenex.app import open_application
 from tenex.core import records as r
 from tenex.feature import extensions_of
+from tenex.features.received_files.loader import FILE_TIMEOUT
 from tenex.main import FEATURES
 from tenex.nostr.encrypted_file import EncryptedFile, encrypt
 from tenex.nostr.keys import SecretKey, parse_public_key
@@ -157,6 +159,22 @@ async def test_a_daemon_that_stops_while_it_loads_a_file_says_that_it_has_none(
     assert "the daemon stopped while they were loaded; they have to be sent again" in said
 
 
+async def test_a_command_to_stop_does_not_wait_for_a_file(tmp_path: Path, relay: str, media: Media) -> None:
+    folder = Folder(tmp_path / "data", relay)
+    media.answers = False
+    async with reading(folder, media):
+        name = await folder.write(f"Add up {media.at('a.csv')}")
+        await person.until(lambda: media.asked)
+        began_at = time.monotonic()
+        await folder.write("/stop", to=name)
+        await person.until(lambda: of_kind(folder.records(name), r.CommandGiven))
+        waited = time.monotonic() - began_at
+        await folder.delivered(name)
+    assert waited < FILE_TIMEOUT / 2
+    assert "a command to stop came before they were loaded; they have to be sent again" in written(folder, name).context
+    assert not of_kind(folder.records(name), r.RunStarted)
+
+
 async def test_files_that_a_note_declares_or_links_to_are_loaded_and_what_fails_is_said_to_both(
     tmp_path: Path, relay: str, media: Media
 ) -> None:
@@ -182,7 +200,7 @@ async def test_files_that_a_note_declares_or_links_to_are_loaded_and_what_fails_
     )
     told = [sent.text for sent in of_kind(folder.records(name), r.MessageSent)]
     assert (
-        "I could not load 1 of 3 files: media.example gives another file than was sent (its SHA-256 differs)."
+        "I could not load invoice.pdf (media.example gives another file than was sent (its SHA-256 differs))."
     ) in told
 
 
@@ -252,4 +270,4 @@ async def test_without_the_feature_both_read_that_files_are_not_read(tmp_path: P
         f"Not loaded, so do not guess what is in it: https://a.example/a.pdf ({why})"
     )
     told = [sent.text for sent in of_kind(folder.records(name), r.MessageSent)]
-    assert f"I could not load 1 of 1 file: {why}." in told
+    assert f"I could not load a.pdf ({why})." in told

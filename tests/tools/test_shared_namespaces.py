@@ -23,6 +23,9 @@ from .dev_server_kit import ASK_ONCE, ASK_PYTHON, OTHER, SERVE, Daemon, at
 
 pytestmark = [needs_bubblewrap, needs_git]
 
+LEAVE = "python3 -c 'import socket; socket.create_connection((\"192.0.2.7\", 80), 3)'"
+"""Tries to reach an address outside."""
+
 
 @pytest.fixture
 async def daemon(workspace: Workspace, folder: Path) -> AsyncIterator[Daemon]:
@@ -211,9 +214,16 @@ async def test_a_network_that_is_made_as_its_turn_ends_is_closed(daemon: Daemon,
 
 async def test_a_try_to_reach_the_network_is_seen_in_the_command_that_made_it(daemon: Daemon) -> None:
     await daemon.start(at(), "exec sleep 600")
-    tried = await daemon.ask(at(8), "python3 -c 'import socket; socket.create_connection((\"192.0.2.7\", 80), 3)'")
-    assert "It tried to reach the network and has none." in tried
-    assert "It tried to reach" not in await daemon.ask(at(9), "exit 3"), "the next one has not"
+    tried = await daemon.ask(at(8), f"{LEAVE}; exit 1")
+    assert "It, or a background command, tried to reach the network and has none." in tried
+    assert "tried to reach" not in await daemon.ask(at(9), "exit 3"), "the next one has not"
+
+
+async def test_what_a_background_command_tries_is_not_said_of_another_alone(daemon: Daemon) -> None:
+    """A development server that looks for its newest version, while a test beside it fails."""
+    await daemon.start(at(), f"while [ ! -e go ]; do sleep 0.05; done; {LEAVE}; touch gone; exec sleep 600")
+    failed = await daemon.ask(at(8), "touch go; while [ ! -e gone ]; do sleep 0.05; done; exit 1")
+    assert "It, or a background command, tried to reach the network and has none." in failed
 
 
 async def test_closed_namespaces_start_nothing(root: Path) -> None:

@@ -10,8 +10,9 @@ from dataclasses import fields, replace
 from typing import Final
 
 from tenex.core import records as r
+from tenex.core.answers.pictures import STOP, plain_picture
 from tenex.core.approvals import answers as approvals
-from tenex.core.config import Verbosity
+from tenex.core.config import GateRules, Verbosity
 from tenex.core.delivery.outgoing import as_sentence, notify
 from tenex.core.ids import Millis, RunId
 from tenex.core.kind import all_kinds, kind_of_conversation, refused_name, what_is_refused
@@ -24,6 +25,7 @@ from tenex.core.people.trust import room_of
 from tenex.core.port_values import UndoOutcome
 from tenex.core.projection import Activity, RouterActivity, RunActivity, activity_of
 from tenex.core.signals import MessageReceived
+from tenex.core.state import State
 from tenex.core.text import names
 from tenex.core.text.amounts import count, dollars, duration
 from tenex.core.text.foreign import plain, trimmed
@@ -210,6 +212,26 @@ def _unknown(transaction: Transaction, text: str) -> str:
         there = ", ".join(f"{slug} (disabled)" if slug in disabled else slug for slug in sorted(callable_names))
         sentence += f"Did you mean @{near}?" if near else f"There are: {there}."
     return f"{sentence} Nothing was started. To send this as text, put a word before it."
+
+
+def stops_wait(state: State, gates: GateRules, later: MessageReceived, waiting: MessageReceived) -> bool:
+    """Whether a message stops the work, so that nobody waits any longer for the files of one before it.
+
+    It is `/stop` or a stop sign, of who wrote the message that waits, or of who may stop the work.
+    """
+    message = later.message
+    if later.is_plain or message.by_machine:
+        return False
+    if message.is_reaction:
+        is_refusal = state.approvals.asked_by(message.reply_to or "") is not None
+        is_stop = plain_picture(message.text) in STOP and not is_refusal
+    else:
+        command = parse(message.text)
+        is_stop = command is not None and command.name == "stop"
+    return is_stop and (
+        message.author == waiting.message.author
+        or permissions.may_decide(Decision.COMMAND, state, gates, author=message.author, role=later.role)
+    )
 
 
 def execute_command(transaction: Transaction, command: Command, signal: MessageReceived) -> None:

@@ -23,7 +23,7 @@ from tenex.core.work.runs import after_result
 
 from .commands import stop
 from .message import Message
-from .sent_files import sentences_about
+from .received_files import sentences_about
 
 QUOTES = 3
 """Quoted notes that a message's context names."""

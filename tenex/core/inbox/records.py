@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from tenex.core.config import Role
 from tenex.core.ids import EventId, PublicKey, Slug
-from tenex.core.inbox.sent_files import ReceivedFile
+from tenex.core.inbox.received_files import ReceivedFile
 from tenex.core.record import Record
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def _extend(app: "Application") -> "Extension":
     from tenex.app.extension import Extension
-    from tenex.core.inbox.sent_files import INBOX, PLACE
+    from tenex.core.inbox.received_files import INBOX, PLACE
 
     def inbox_of(conversation: "ConversationId") -> "Path":
         return app.folder.path(conversation) / INBOX
@@ -29,7 +29,7 @@ def _extend(app: "Application") -> "Extension":
         from tenex.configuration.build import shell_policy
         from tenex.configuration.transcription import transcription_of
         from tenex.core.errors import ConfigurationError
-        from tenex.core.inbox.sent_files import NO_TRANSCRIPTION
+        from tenex.core.inbox.received_files import NO_TRANSCRIPTION
         from tenex.store.pictures import PICTURES, PictureFolder
         from tenex.tools.sandbox import RunPolicy
 

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 import httpx2
 
 from tenex.core.ids import ConversationId
-from tenex.core.inbox.sent_files import ReceivedFile, SentFile
+from tenex.core.inbox.received_files import NamedFile, ReceivedFile
 from tenex.core.text.amounts import byte_size
 from tenex.core.text.foreign import plain
 from tenex.core.values import replace
@@ -23,6 +23,7 @@ from tenex.nostr.threading.base import is_hex64, media_type_of
 from tenex.store.inbox_files import InboxFiles, InboxFull, safe_name
 from tenex.store.pictures import MOST_BYTES, PictureFolder, media_type
 
+from .transcription import TIMEOUT as VOICE_TIMEOUT
 from .transcription import NotTranscribed
 
 log = get_logger(__name__)
@@ -84,12 +85,12 @@ class FileLoader:
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._voices = asyncio.Semaphore(VOICES_AT_ONCE)
 
-    async def load(self, files: Sequence[SentFile], conversation: ConversationId) -> tuple[ReceivedFile, ...]:
+    async def load(self, files: Sequence[NamedFile], conversation: ConversationId) -> tuple[ReceivedFile, ...]:
         """Load them; see `core.ports.Files`."""
         received = await asyncio.gather(*(self._load(file, conversation) for file in files))
         return tuple(file for file in received if file is not None)
 
-    async def _load(self, file: SentFile, conversation: ConversationId) -> ReceivedFile | None:
+    async def _load(self, file: NamedFile, conversation: ConversationId) -> ReceivedFile | None:
         host = "its host"
         seconds = TIMEOUT if file.is_picture else FILE_TIMEOUT
         try:
@@ -115,7 +116,7 @@ class FileLoader:
             fault = f"{host} does not answer, or it cannot be kept"
         return ReceivedFile(address=file.address, name=file.name, media_type=file.media_type, fault=fault)
 
-    async def _kept(self, file: SentFile, conversation: ConversationId, host: str) -> ReceivedFile:
+    async def _kept(self, file: NamedFile, conversation: ConversationId, host: str) -> ReceivedFile:
         """Fetch a file, check it and keep it.
 
         Raises:
@@ -125,7 +126,10 @@ class FileLoader:
         if not file.address.lower().startswith("https://"):
             raise ValueError("only https addresses are read")
         there = await asyncio.to_thread(self._pictures.read, file.address) if file.encryption is None else None
-        data, kind, called = (there.data, "", "") if there is not None else await _fetched(file, host)
+        if there is not None and (not file.digest or sha256(there.data).hexdigest() == file.digest):
+            data, kind, called = there.data, "", ""
+        else:
+            data, kind, called = await _fetched(file, host)
         shown = media_type(data)
         if file.is_picture and not shown and not file.is_declared:
             raise ValueError("it is no PNG, JPEG, GIF or WebP")
@@ -135,8 +139,11 @@ class FileLoader:
         name = safe_name(said, kind)
         inbox = InboxFiles(self._inbox_of(conversation))
         name = await self._change(inbox.add, name, data)
+        address = file.address
+        if file.encryption is not None:  # anybody may know that address, and name it elsewhere to be shown the picture
+            address = f"{address}#{sha256(data).hexdigest()}"
         received = ReceivedFile(
-            address=file.address,
+            address=address,
             name=name,
             path=str(self._place_of(conversation) / name),
             media_type=kind,
@@ -148,7 +155,7 @@ class FileLoader:
             return replace(received, unseen="models are shown PNG, JPEG, GIF and WebP")
         if len(data) > MOST_BYTES:
             return replace(received, unseen=f"models are shown pictures of at most {byte_size(MOST_BYTES)}")
-        await self._change(self._pictures.write, file.address, data)
+        await self._change(self._pictures.write, address, data)
         return received
 
     async def _with_transcript(self, received: ReceivedFile, conversation: ConversationId) -> ReceivedFile:
@@ -156,17 +163,19 @@ class FileLoader:
         if not received.media_type.startswith("audio/"):
             return received
         try:
-            async with self._voices:
+            async with asyncio.timeout(VOICE_TIMEOUT), self._voices:
                 text = await self._transcribe(self._inbox_of(conversation) / received.name, received.media_type)
         except NotTranscribed as error:
             return replace(received, untranscribed=str(error))
+        except TimeoutError:
+            return replace(received, untranscribed=f"that took more than {VOICE_TIMEOUT:g} s")
         except Exception as error:  # noqa: BLE001  servers and programs of others fail in any way
             log.warning("voice.not_transcribed", fault=type(error).__name__)
             return replace(received, untranscribed="its program or server failed")
         return replace(received, transcript=text)
 
 
-async def _fetched(file: SentFile, host: str) -> tuple[bytes, str, str]:
+async def _fetched(file: NamedFile, host: str) -> tuple[bytes, str, str]:
     """The bytes of a file, and its type and name as its server has them; "" where it has none.
 
     Raises:
@@ -195,7 +204,7 @@ async def _fetched(file: SentFile, host: str) -> tuple[bytes, str, str]:
     return data, "" if kind == UNKNOWN else kind, called
 
 
-def _decrypted(data: bytes, file: SentFile) -> bytes:
+def _decrypted(data: bytes, file: NamedFile) -> bytes:
     """The bytes of an encrypted file.
 
     Raises:

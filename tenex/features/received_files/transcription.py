@@ -19,7 +19,7 @@ from tenex.tools.sandbox import RunPolicy
 log = get_logger(__name__)
 
 TIMEOUT: Final = 60.0
-"""Seconds for a voice note: its message waits for it, and what comes after that in the conversation."""
+"""Seconds for a voice note and those before it: its message waits for that, and what comes after it."""
 MOST_ANSWER: Final = 1_000_000
 """Bytes that a server may answer."""
 MOST_CHARACTERS: Final = 20_000

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Final
 
 from tenex.core.ids import ConversationId, EventId, PublicKey
 from tenex.core.inbox.images import is_address
-from tenex.core.inbox.sent_files import MOST, SentFile, files_in
+from tenex.core.inbox.received_files import MOST, NamedFile, files_in
 from tenex.core.ports import OutgoingMessage, UnsignedEvent
 from tenex.core.signals import InboundMessage
 from tenex.core.text.prose import folded, readings
@@ -205,9 +205,9 @@ def _with_named_keys(event: Event, text: str) -> str:
     return _PLACE.sub(named, begin[0]) + text[begin.end() :]
 
 
-def _declared_files(event: Event) -> dict[str, SentFile]:
+def _declared_files(event: Event) -> dict[str, NamedFile]:
     """The files that a client describes (NIP-92), by their addresses, the first few."""
-    declared: dict[str, SentFile] = {}
+    declared: dict[str, NamedFile] = {}
     for tag in event.tags:
         if len(declared) == MAX_FILES:
             break
@@ -215,7 +215,7 @@ def _declared_files(event: Event) -> dict[str, SentFile]:
             fields = dict(part.partition(" ")[::2] for part in tag[1:])
             address = fields.get("url", "")
             if is_address(address):
-                declared[address] = SentFile(
+                declared[address] = NamedFile(
                     address=address,
                     media_type=media_type_of(fields.get("m", "")),
                     name=name_of(fields.get("name", ""), fields.get("filename", ""), fields.get("alt", "")),

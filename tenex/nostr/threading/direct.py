@@ -22,7 +22,7 @@ from hashlib import sha256
 from typing import Any, ClassVar, Final
 
 from tenex.core.ids import PublicKey
-from tenex.core.inbox.sent_files import FileEncryption, SentFile
+from tenex.core.inbox.received_files import FileEncryption, NamedFile
 from tenex.core.people.trust import room_of
 from tenex.core.ports import OutgoingMessage, UnsignedEvent
 from tenex.core.signals import InboundMessage
@@ -131,11 +131,11 @@ DIRECT: Final = DirectChat()
 LEGACY: Final = LegacyDirect()
 
 
-def _encrypted_file(event: Event) -> SentFile:
+def _encrypted_file(event: Event) -> NamedFile:
     """The file that a kind 15 describes; it may describe none that can be loaded."""
     digest = base.first_value(event, "x")
     plain = base.first_value(event, "ox")
-    return SentFile(
+    return NamedFile(
         address=event.content.strip()[:LONGEST_ADDRESS],
         media_type=base.media_type_of(base.first_value(event, "file-type", "m")),
         name=base.name_of(*(base.first_value(event, name) for name in ("name", "filename", "alt"))),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tenex.core.ids import ConversationId
-from tenex.core.inbox.sent_files import FileEncryption, ReceivedFile, SentFile
+from tenex.core.inbox.received_files import FileEncryption, NamedFile, ReceivedFile
 from tenex.core.values import replace
 from tenex.features.received_files import loader as files
 from tenex.features.received_files.loader import FileLoader
@@ -66,11 +66,11 @@ class Inbox:
 
         return FileLoader(self.pictures, lambda _: self.folder, lambda _: Path("/inbox"), change, transcribe)
 
-    async def load(self, *wanted: SentFile | str) -> list[ReceivedFile]:
-        sent = [SentFile(address=file) if isinstance(file, str) else file for file in wanted]
+    async def load(self, *wanted: NamedFile | str) -> list[ReceivedFile]:
+        sent = [NamedFile(address=file) if isinstance(file, str) else file for file in wanted]
         return list(await self.loader.load(sent, HERE))
 
-    async def fault(self, wanted: SentFile | str) -> str:
+    async def fault(self, wanted: NamedFile | str) -> str:
         (received,) = await self.load(wanted)
         assert received.path == ""
         assert self.there == {}
@@ -86,8 +86,8 @@ def inbox(tmp_path: Path) -> Inbox:
     return Inbox(tmp_path / "data")
 
 
-def declared(address: str, media_type: str = "application/pdf", **more: Any) -> SentFile:
-    return SentFile(address=address, media_type=media_type, is_declared=True, **more)
+def declared(address: str, media_type: str = "application/pdf", **more: Any) -> NamedFile:
+    return NamedFile(address=address, media_type=media_type, is_declared=True, **more)
 
 
 # ---- what is loaded
@@ -138,7 +138,7 @@ async def test_the_same_file_twice_is_one_and_another_of_its_name_has_a_number(
     assert inbox.there == {"Scan.pdf": PDF, "scan-2.pdf": PDF + b" of June"}
 
 
-def encrypted(base: str, made: EncryptedFile, **changed: str) -> SentFile:
+def encrypted(base: str, made: EncryptedFile, **changed: str) -> NamedFile:
     values = {"algorithm": "aes-gcm", "key": made.key, "nonce": made.nonce, "digest": made.ox, **changed}
     return declared(f"{base}{made.x}", digest=made.x, name="receipt.pdf", encryption=FileEncryption(**values))
 
@@ -150,6 +150,33 @@ async def test_an_encrypted_file_is_kept_as_it_was_before(web: tuple[Server, str
     (received,) = await inbox.load(encrypted(base, made))
     assert (received.path, received.size) == ("/inbox/receipt.pdf", len(PDF))
     assert inbox.there == {"receipt.pdf": PDF}
+
+
+async def test_an_encrypted_picture_is_not_shown_to_who_names_its_address_elsewhere(
+    web: tuple[Server, str], inbox: Inbox
+) -> None:
+    server, base = web
+    made = encrypt(PNG)
+    server.body = made.data
+    file = replace(encrypted(base, made), media_type="image/png", name="receipt.png")
+    (received,) = await inbox.load(file)
+    assert received.address == f"{file.address}#{sha256(PNG).hexdigest()}"
+    picture = inbox.pictures.read(received.address)
+    assert picture is not None
+    assert picture.data == PNG
+    assert not inbox.pictures.has(file.address)
+
+
+async def test_a_picture_that_is_kept_is_another_than_was_sent_if_its_digest_differs(
+    web: tuple[Server, str], inbox: Inbox
+) -> None:
+    server, base = web
+    address = f"{base}cat.png"
+    await inbox.load(address)
+    server.body = PNG + b" of today"
+    file = declared(address, media_type="image/png", digest=sha256(server.body).hexdigest())
+    (received,) = await inbox.load(file)
+    assert inbox.there[received.name] == server.body
 
 
 async def test_an_archive_is_bytes_like_all_others(web: tuple[Server, str], inbox: Inbox) -> None:

@@ -48,7 +48,7 @@ class FileEncryption:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SentFile:
+class NamedFile:
     """A file as a message names it; all but the address is its sender's word."""
 
     address: str
@@ -92,14 +92,14 @@ class ReceivedFile:
         return self.media_type.startswith("image/") or (not self.media_type and is_picture_address(self.address))
 
 
-def files_in(text: str, declared: Mapping[str, SentFile]) -> tuple[SentFile, ...]:
+def files_in(text: str, declared: Mapping[str, NamedFile]) -> tuple[NamedFile, ...]:
     """The files that a message names, each once: declared ones by their address, and links that end like files."""
-    named: dict[str, SentFile] = {}
+    named: dict[str, NamedFile] = {}
     for address in addresses_in(text):
         if address in declared:
             named[address] = declared[address]
         elif is_picture_address(address) or _has_file_ending(address):
-            named[address] = SentFile(address=address)
+            named[address] = NamedFile(address=address)
     return tuple((dict(named) | {address: file for address, file in declared.items() if address not in named}).values())
 
 
@@ -122,6 +122,19 @@ def sentences_about(files: Sequence[ReceivedFile], text: str, left_out: int = 0)
     if missing:
         sentences.append(f"Not loaded, so do not guess what is in it: {'; '.join(missing)}")
     return sentences
+
+
+def missing_files(files: Sequence[ReceivedFile]) -> list[str]:
+    """What its sender is told of the files that were not loaded: their names, where they share a reason, and that.
+
+    A file without a name has the last part of its address: a client would show the picture of a whole one.
+    """
+    names: dict[str, list[str]] = {}
+    for file in files:
+        if file.fault:
+            name = file.name or re.split(r"[?#]", file.address, maxsplit=1)[0].rstrip("/").rpartition("/")[2]
+            names.setdefault(file.fault, []).append(name[:LONGEST_ADDRESS])
+    return [f"{', '.join(group)} ({fault})" for fault, group in names.items()]
 
 
 def _described(file: ReceivedFile, text: str) -> str:
