@@ -1,5 +1,6 @@
 """The built-in tools as the core knows them, all switched on, so that tests keep no list of tools of their own."""
 
+import tempfile
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,15 +16,20 @@ from tenex.tools.workspace import Workspace
 
 def _rules() -> dict[str, ToolRule]:
     lessons: Any = None
-    dependencies = ToolDependencies(
-        workspace=Workspace(Path(__file__).parent),
-        lessons=lessons,
-        check=RunPolicy.SANDBOXED,
-        shell=ShellRules(policy=RunPolicy.SANDBOXED),
-        has_sandbox=True,
-        commits=True,
-    )
-    return dict(ToolRegistry(standard_tools(dependencies), lambda _: None).rules())
+    with tempfile.TemporaryDirectory() as folder:
+        repository = Path(folder) / ".git"
+        for part in ("objects", "refs"):
+            (repository / part).mkdir(parents=True)
+        (repository / "HEAD").write_text("ref: refs/heads/main\n")
+        dependencies = ToolDependencies(
+            workspace=Workspace(Path(folder)),
+            lessons=lessons,
+            check=RunPolicy.SANDBOXED,
+            shell=ShellRules(policy=RunPolicy.SANDBOXED),
+            has_sandbox=True,
+            commits=True,
+        )
+        return dict(ToolRegistry(standard_tools(dependencies), lambda _: None).rules())
 
 
 RULES: Final = _rules()
