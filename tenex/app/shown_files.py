@@ -9,9 +9,10 @@ from tenex.core.effects import Show
 from tenex.core.errors import FileNotSent
 from tenex.core.port_values import AttachedFile, FileDestination, ShowOutcome
 from tenex.core.ports import FileSender
+from tenex.core.text.foreign import printable, well_formed
 from tenex.tools.sent_files import FileForPerson, SentFiles
 from tenex.tools.tool import Refusal
-from tenex.tools.workspace import Workspace
+from tenex.tools.workspace import HALF_WRITTEN, Workspace
 
 MOST_TEXT: Final = 16_000
 """Bytes of a file that is sent as text; a longer one is sent as a file."""
@@ -77,12 +78,21 @@ def _listed(folder: Path, shown: str) -> str:
         entries = sorted(folder.iterdir(), key=lambda entry: (not entry.is_dir(), entry.name))
     except OSError as fault:
         return f"{shown} cannot be read: {fault.strerror}."
-    names = [f"{entry.name}/" if entry.is_dir() else entry.name for entry in entries if entry.name != ".git"]
+    names = [
+        f"{_on_one_line(entry.name)}/" if entry.is_dir() else _on_one_line(entry.name)
+        for entry in entries
+        if entry.name != ".git" and not entry.name.startswith(HALF_WRITTEN)
+    ]
     place = "the workspace" if shown == "." else f"{shown}/"
     if not names:
         return f"There is nothing in {place}."
     more = [f"and {len(names) - MOST_LISTED} more"] if len(names) > MOST_LISTED else []
     return "\n".join([f"In {place}:", *names[:MOST_LISTED], *more])
+
+
+def _on_one_line(name: str) -> str:
+    """A name of a file, which may hold any bytes, as it is listed."""
+    return printable(well_formed(name)).replace("\n", "\\n")
 
 
 def _for_person(refusal: str) -> str:

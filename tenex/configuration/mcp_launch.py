@@ -116,7 +116,7 @@ class Launcher:
             environment=_environment(config, program),
             folder=self.root,
             umask=self.umask,
-            descriptors=view.descriptors,
+            descriptors=view.descriptors(network=config.network),
             exceeded=EXCEEDED,
         )
 

@@ -24,13 +24,16 @@ from .threading.base import Tag
 from .threading.chats import CHATS
 from .threading.comments import THREAD, scope_tags
 from .threading.direct import CHAT, ENCRYPTED, LEGACY, encryption_keys_of, inboxes_of, received_at
-from .threading.files import FILE, imeta_tag
+from .threading.files import FILE, described
 from .threading.notes import NOTES
 from .threading.plain_text import plain_text
 from .threading.room_threads import ROOM_THREADS, ROOM_TOP
 from .threading.split import in_parts
 from .threading.threads import THREADS
 from .urls import normalise_url
+
+MOST_DESCRIBED: Final = 8 * 1024
+"""Bytes of all descriptions of files in an event, which has to hold the text beside them: some twenty usual ones."""
 
 MOST_SIGNED_REMOTELY: Final = 20 * 1024
 """Bytes of an event that a remote signer is asked for: encrypted, escaped and padded it takes up to three times as
@@ -85,7 +88,7 @@ class NostrSealer(Sealer):
         if draft.is_markdown and scheme.is_plain:
             draft = replace(draft, text=plain_text(draft.text))
         if draft.files and not room_of(draft.address):
-            draft = replace(draft, tags=(*draft.tags, *map(imeta_tag, draft.files)))
+            draft = replace(draft, tags=(*draft.tags, *described(draft.files, MOST_DESCRIBED)))
         events = scheme.seal(draft, self._marks)
         if not events or events[0].kind != ENCRYPTED:
             return events

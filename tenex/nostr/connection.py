@@ -253,8 +253,12 @@ class ClientConnection:
         publishing = self._unanswered.setdefault(event_id, _Publishing(len(frame)))
         publishing.waiters.append(waiting)
         try:
-            if self._is_idle and self._outgoing.empty() and self._pace.left(self._loop.time()) >= 1:
-                self._pace.take(self._loop.time())
+            is_free = self._is_idle and self._outgoing.empty() and self._pace.left(self._loop.time()) >= 1
+            # behind many REQs at the slow rate, an AUTH would come after the relay has hung up
+            is_first = self._is_slow and publishing.is_auth
+            if is_free or is_first:
+                if is_free:
+                    self._pace.take(self._loop.time())
                 publishing.sent.set()
                 with suppress(ConnectionClosed):  # `read` reports it
                     async with asyncio.timeout(patience):

@@ -6,7 +6,8 @@
     24133         the agents that work on a conversation; none means that it is idle
     24010         the project's agents, with their models and tools
 
-Relays do not store them, and nothing depends on one. They are published for public conversations outside of rooms with threads only.
+Relays do not store them, and nothing depends on one. They are published for public conversations
+only, and not for those in rooms with threads.
 """
 
 import json

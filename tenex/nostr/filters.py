@@ -17,8 +17,16 @@ DIRECT_KINDS: Final = frozenset({4, 14, 15, 1059, 21059})
 """Direct messages (NIP-04, NIP-17, NIP-59): some relays withhold them silently from a REQ that asks for more."""
 
 
+_REACTION: Final = 7
+_ROOM: Final = "h"
+"""The tag that names the room of an event (NIP-29)."""
+
+
 class Matcher:
-    """One compiled filter."""
+    """One compiled filter.
+
+    A reaction that names no room is wanted for any: such as Buzz's name only an event, and the relay knows its room.
+    """
 
     __slots__ = ("_authors", "_ids", "_kinds", "_since", "_tags", "_until")
 
@@ -51,7 +59,8 @@ class Matcher:
                 if len(tag) > 1 and tag[0] == name and tag[1] in values:
                     break
             else:
-                return False
+                if name != _ROOM or not _is_reaction_without_room(event):
+                    return False
         return True
 
 
@@ -104,6 +113,10 @@ def lay_out(filters: Sequence[Filter], most: int = MAX_FILTERS) -> tuple[tuple[d
     return tuple(
         tuple(group[start : start + most]) for group in (other, direct) for start in range(0, len(group), most)
     )
+
+
+def _is_reaction_without_room(event: Mapping[str, Any]) -> bool:
+    return event.get("kind") == _REACTION and not any(tag[:1] == [_ROOM] for tag in event["tags"])
 
 
 def _set(values: Iterable[Any] | None) -> frozenset[Any] | None:

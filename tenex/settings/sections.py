@@ -685,7 +685,7 @@ class Traces(Section):
 class Files(Section):
     """Where files for people are uploaded, and which are not."""
 
-    servers: list[Annotated[str, AfterValidator(_file_server)]] = []
+    servers: Annotated[list[Annotated[str, AfterValidator(_file_server)]], Field(max_length=3)] = []
     max_bytes: Annotated[int, Field(ge=1_000, le=100_000_000)] = 20_000_000
     never: list[Text] = [".env", ".env.*", "*.pem", "*.key", "*.p12", "*.kdbx", "id_*", ".netrc", ".ssh", ".gnupg"]
 

@@ -26,7 +26,7 @@ from .shadow_git import CheckpointFailed
 from .shell import checked, need_parameters, needed, shell_line
 from .shell_runner import MOST_OUTPUT, NETWORK, Programs
 from .snapshots import Snapshot
-from .tool import LARGEST, Refusal, Tool, log_fields, object_schema, run_uncancellable, string
+from .tool import Refusal, Tool, log_fields, object_schema, run_uncancellable, string
 from .witness import Witness, with_witness, written_of
 from .write_policy import is_confined
 
@@ -102,8 +102,7 @@ def shell_start_tool(programs: Programs, commands: BackgroundCommands, checkpoin
     return Tool(
         name="shell_start",
         description=(
-            "Starts a command line as `shell` does, in the background until your part of the turn ends, and returns "
-            "its id; later calls of `shell` reach its ports."
+            "As `shell`, in the background until your part of the turn ends; later calls of `shell` reach its ports."
         ),
         parameters=object_schema(
             {"command": string(min_length=1)},
@@ -128,7 +127,7 @@ def shell_read_tool(commands: BackgroundCommands) -> Tool:
         command = commands.find(context, arguments["id"])
         offset = arguments.get("offset")
         wait = int(arguments.get("wait", 0))
-        if wait:
+        if wait > 0:
             await command.wait_for_news(command.output.end if offset is None else offset, wait)
         if not command.is_running:
             await command.wait_for_end(ENDS_WITHIN)
@@ -136,20 +135,10 @@ def shell_read_tool(commands: BackgroundCommands) -> Tool:
 
     return Tool(
         name="shell_read",
-        description=(
-            "Shows whether a background command runs, and its output: from a byte on, or the newest, waiting so many "
-            "seconds for more."
-        ),
+        description="The output of a background command, from a byte on or the newest, waiting seconds for more.",
         parameters=object_schema(
             {"id": string()},
-            {
-                "offset": {
-                    "type": "integer",
-                    "minimum": 0,
-                    "maximum": LARGEST * 1_000,
-                },
-                "wait": {"type": "integer", "minimum": 0, "maximum": LONGEST_WAIT},
-            },
+            {"offset": {"type": "integer"}, "wait": {"type": "integer", "maximum": LONGEST_WAIT}},
         ),
         access=Access.READ,
         replay=Replay.READ,

@@ -143,12 +143,15 @@ def how_to_get(
     """
     wanted = list(entries)
     home = environment.get("HOME", "~")
+    named = {entry.replace("~", home, 1) for entry in wanted}
     for name in names:
         there = outside(project, name, environment)
         if there is None:
             yield "install it: it is not outside the sandbox either, on PATH or in a known toolchain"
-        elif there.entry.replace("~", home, 1) in {entry.replace("~", home, 1) for entry in wanted}:
+        elif there.entry.replace("~", home, 1) in named:
             yield f"it is {there.program} outside the sandbox: add its own folder to workspace.path"
+        elif there.entry in wanted:
+            yield f"it is {there.program} outside the sandbox: the same line shows it"
         else:
             wanted.append(there.entry)
             yield f"it is {there.program} outside the sandbox: write {path_line(wanted)} under [workspace]"

@@ -11,7 +11,7 @@ from typing import Final
 from tenex.core.errors import FileNotSent
 from tenex.core.port_values import AttachedFile, FileDestination
 from tenex.core.ports import FileSender
-from tenex.core.text.foreign import redact
+from tenex.core.text.foreign import holds_key
 
 from .path_patterns import fits
 from .tool import Refusal
@@ -29,9 +29,6 @@ MOST_WAITING: Final = 10
 LARGEST_FILE: Final = 20_000_000
 """Bytes of a file, unless the settings say otherwise."""
 
-SEARCHED: Final = 1_000_000
-"""Bytes of a text that are searched for secret keys."""
-
 _FENCES: Final = re.compile(r"`{3,}")
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
 _OCTETS: Final = "application/octet-stream"
@@ -45,13 +42,20 @@ class FileForPerson:
     data: bytes
     media_type: str
     path: str = ""
-    """Where it is in the workspace; "" for one that is not there."""
+    """Where it is, as an agent names it: in the workspace, or among what people have sent; "" for any other place."""
     dim: str = ""
 
     @property
     def text(self) -> str | None:
         """Its text; None where it is none."""
         return text_of(self.data)
+
+    @property
+    def place(self) -> str:
+        """Where it is, as a clause; only of a file that has a path."""
+        if PurePosixPath(self.path).is_absolute():  # on disk perhaps, where that is named to agents
+            return f"It is among the files that were sent in this conversation: {self.name}"
+        return f"It is in the workspace: {self.path}"
 
     @property
     def size(self) -> str:
@@ -85,12 +89,11 @@ class SentFiles:
             if pattern:
                 raise Refusal(f"{path} is never sent: `{pattern}` is listed in `files.never` of the settings.")
         data = workspace.read(real, self.most)
-        text = text_of(data)
-        if text is not None and redact(text[:SEARCHED]) != text[:SEARCHED]:
+        if holds_key(data):
             raise Refusal(
                 f"{shown} is not sent: it holds what looks like a secret key. Remove that from the file first."
             )
-        return described(PurePosixPath(shown).name, data, path=workspace.relative(real))
+        return described(PurePosixPath(shown).name, data, path=workspace.shown(real))
 
     async def attached(
         self, file: FileForPerson, *, caption: str, unique: str, destination: FileDestination
@@ -121,7 +124,9 @@ class SentFiles:
         """The pattern that keeps a path from being sent, by itself or by one of its folders; "" for none."""
         parts = PurePosixPath(path).parts
         places = ["/".join(parts[: length + 1]) for length in range(len(parts))]
-        return next((pattern for pattern in self._never for place in places if fits(place, pattern)), "")
+        return next(
+            (pattern for pattern in self._never for place in places if fits(place.lower(), pattern.lower())), ""
+        )
 
 
 def described(name: str, data: bytes, *, path: str = "", media_type: str = "") -> FileForPerson:
@@ -161,7 +166,7 @@ def _dimensions(data: bytes) -> str:
 def _words_instead(file: FileForPerson, caption: str, why: str) -> str:
     """What a person reads in place of a file: its text or the beginning of it, and where the rest is."""
     label = caption or file.name
-    place = f" It is in the workspace: {file.path}." if file.path else ""
+    place = f" {file.place}." if file.path else ""
     text = file.text
     if text is None:
         return f"[{label} ({file.media_type}, {file.size}) could not be sent: {why}.{place}]"

@@ -9,12 +9,14 @@ killed. Whether they can be entered is found by running a program in the sandbox
 may permit to make namespaces and not to enter them.
 """
 
+import asyncio
 import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -63,10 +65,9 @@ class SharedNamespaces:
         """Whether there is an overlay among them."""
         return self._mount >= 0
 
-    @property
-    def descriptors(self) -> tuple[int, ...]:
-        """The open files, which a program that joins has to get by the same numbers."""
-        return tuple(number for number in (self._user, self._mount, self._network) if number >= 0)
+    def descriptors(self, *, network: bool = True) -> tuple[int, ...]:
+        """The open files that a program which joins has to get by the same numbers; no others, which it would keep."""
+        return tuple(number for number in self._entered(network=network) if number >= 0)
 
     def joining(self, *, network: bool = True) -> list[str]:
         """What is put before a command that joins them; without `network` it stays in the network where it is.
@@ -76,14 +77,11 @@ class SharedNamespaces:
         """
         if self._user < 0:  # the command would run in the network of the machine
             raise Refusal(_ENDED)
-        if not network and not self.has_mount:
-            return []
-        entered = self._network if network else -1
-        numbers = [str(number) for number in (self._user, self._mount, entered)]
-        return [sys.executable, "-I", "-S", "-B", str(PROGRAM), "join", *numbers]
+        entered = self._entered(network=network)
+        return [sys.executable, "-I", "-S", "-B", str(PROGRAM), "join", *map(str, entered)] if entered else []
 
     @contextmanager
-    def used(self) -> Iterator[tuple[int, ...]]:
+    def used(self, *, network: bool = True) -> Iterator[tuple[int, ...]]:
         """Keep the files open for a program that is about to be started; these are what it gets.
 
         Raises:
@@ -93,7 +91,7 @@ class SharedNamespaces:
             raise Refusal(_ENDED)
         self._users += 1
         try:
-            yield self.descriptors
+            yield self.descriptors(network=network)
         finally:
             self._users -= 1
             self._close_unused()
@@ -103,10 +101,16 @@ class SharedNamespaces:
         self._is_closed = True
         self._close_unused()
 
+    def _entered(self, *, network: bool) -> tuple[int, ...]:
+        """The files of user, mounts and network, -1 for what a program does not enter; none where it enters nothing."""
+        if not network and not self.has_mount:
+            return ()
+        return (self._user, self._mount, self._network if network else -1)
+
     def _close_unused(self) -> None:
         if not self._is_closed or self._users:
             return
-        for number in self.descriptors:
+        for number in self.descriptors():
             os.close(number)
         self._user = self._mount = self._network = -1
 
@@ -121,7 +125,7 @@ class SharedNamespaces:
         try:
             if is_sandboxed:
                 command = sandbox.wrapped(root, command, environment, network=not self.has_network, joins=True)
-            done = probe([*self.joining(), *command], cwd=root, environment=environment, descriptors=self.descriptors)
+            done = probe([*self.joining(), *command], cwd=root, environment=environment, descriptors=self.descriptors())
         except (OSError, SandboxMissing, subprocess.TimeoutExpired) as error:
             raise CannotShare(str(error) or type(error).__name__) from error
         entered = done.stdout.decode("ascii", "replace").strip()
@@ -170,6 +174,12 @@ def make(
         if done.returncode != 0:
             raise CannotShare(done.stderr.decode("utf-8", "replace").strip()[:200] or f"status {done.returncode}")
         _, received, _, _ = socket.recv_fds(ours, 1, _MOST_FILES)
+    for number in received:
+        os.set_inheritable(number, False)
+    if len(received) != 1 + bool(overlay) + network:  # this process may have no more files open
+        for number in received:
+            os.close(number)
+        raise CannotShare("too many files are open")
     opened = iter(received)
     shared = SharedNamespaces(
         next(opened), mount=next(opened) if overlay else -1, network=next(opened) if network else -1
@@ -182,45 +192,66 @@ def make(
     return shared
 
 
+@dataclass(slots=True, eq=False)
+class _TurnNetwork:
+    """The network of a turn, once it is made."""
+
+    busy: asyncio.Lock = field(default_factory=asyncio.Lock)
+    network: SharedNamespaces | None = None
+    is_over: bool = False
+
+    def end(self) -> None:
+        """Close it, also where it is only being made."""
+        self.is_over = True
+        if self.network is not None:
+            self.network.close()
+
+
 class TurnNetworks:
     """The networks of turns, in which commands that have no other reach each other. Belongs to one event loop."""
 
     def __init__(self) -> None:
-        self._networks: dict[tuple[ConversationId, str], SharedNamespaces] = {}
+        self._turns: dict[tuple[ConversationId, str], _TurnNetwork] = {}
 
     def opened(self, context: ExecutionContext) -> SharedNamespaces | None:
         """The network of the turn that a call belongs to, if there is one."""
-        return self._networks.get((context.conversation_id, context.turn))
+        turn = self._turns.get((context.conversation_id, context.turn))
+        return turn.network if turn is not None else None
 
     async def open(self, context: ExecutionContext, root: Path) -> bool:
         """Make the network of the turn that a call belongs to, unless there is one; whether there is one then."""
-        key = (context.conversation_id, context.turn)
-        if key not in self._networks:
-            made: list[SharedNamespaces | None] = []
+        turn = self._turns.setdefault((context.conversation_id, context.turn), _TurnNetwork())
+
+        def make_network() -> None:
+            turn.network = make(root, network=True)  # here, so that a cancelled call leaves it known
+
+        async with turn.busy:
+            if turn.network is not None:
+                return True
             try:
-                await run_uncancellable(lambda: made.append(make(root, network=True)))
+                await run_uncancellable(make_network)
             except CannotShare as error:
                 _log.warning("network.not_shared", error=str(error))
-                return False
             finally:
-                for network in made:  # a cancelled call leaves it known
-                    if network is not None:
-                        self._networks[key] = network
-        return True
+                if turn.is_over:
+                    turn.end()
+            return turn.network is not None
 
     def on_records(self, conversation: Conversation) -> None:
         """Close the networks of turns that are not open any more."""
         current = conversation.work.turn
-        for key in list(self._networks):
-            if key[0] == conversation.id and (current is None or key[1] != current.turn_id):
-                self._networks.pop(key).close()
+        self._end(
+            key for key in self._turns if key[0] == conversation.id and (current is None or key[1] != current.turn_id)
+        )
 
     def end(self, conversation: ConversationId) -> None:
         """Close the networks of a conversation."""
-        for key in [key for key in self._networks if key[0] == conversation]:
-            self._networks.pop(key).close()
+        self._end(key for key in self._turns if key[0] == conversation)
 
     def close(self) -> None:
         """Close all of them."""
-        while self._networks:
-            self._networks.popitem()[1].close()
+        self._end(self._turns)
+
+    def _end(self, keys: Iterable[tuple[ConversationId, str]]) -> None:
+        for key in list(keys):
+            self._turns.pop(key).end()

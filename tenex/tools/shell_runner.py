@@ -62,7 +62,7 @@ _NAMES: Final = {
 }
 """What programs ask of /etc: a name for their user, where `localhost` is, and whose repositories git may read."""
 
-_FAIL_FAST: Final = {
+_WITHOUT_NETWORK: Final = {
     "BUNDLE_RETRY": "0",
     "CARGO_NET_RETRY": "0",
     "PIP_RETRIES": "0",
@@ -70,8 +70,9 @@ _FAIL_FAST: Final = {
     "UV_HTTP_RETRIES": "0",
     "YARN_HTTP_RETRY": "0",
     "npm_config_fetch_retries": "0",
+    "npm_config_update_notifier": "false",
 }
-"""Where there is no network programs do not try again, which takes npm two minutes."""
+"""Where there is no network programs do not try again, which takes npm two minutes, nor look for a newer npm."""
 
 _PACKAGE_FOLDERS: Final = {
     "CARGO_HOME": ("cargo", "{folder}"),
@@ -211,7 +212,7 @@ class Programs:
             name: _PACKAGE_FOLDERS[name][1].format(folder=folder)
             for name, folder in self._packages(is_closed=is_closed).items()
         }
-        network = _FAIL_FAST if is_closed else self.rules.network_environment
+        network = _WITHOUT_NETWORK if is_closed else self.rules.network_environment
         locks = {} if write_git else {"GIT_OPTIONAL_LOCKS": "0"}  # else `git status` tries to write
         return {
             **sandbox.clean_environment(home),
@@ -300,7 +301,7 @@ class Programs:
         if outcome.status == _NOT_FOUND and self.rules.policy is RunPolicy.SANDBOXED:
             entries = list(map(str, self.rules.path))
             ended += await asyncio.to_thread(hint_for_missing, self.project, outcome.output, os.environ, entries)
-        ended += await asyncio.to_thread(self.ways_out, outcome, witness, settled, needs)
+        ended += await asyncio.to_thread(self.ways_out, outcome, witness, settled, needs, shared)
         result = replace(outcome.result(ended), has_outside_effect=self.reaches_out or network)
         return with_witness(result, witness)
 
@@ -362,6 +363,7 @@ class Programs:
             Refusal: too little is free on disk, or the turn has ended.
         """
         settled = Settled()
+        shared = self.shared_with(context)
         if witness is None:
             assert self.views is not None, "`share` has refused it"
             async with self.views.beside(context) as view:
@@ -385,11 +387,11 @@ class Programs:
                 of=context.conversation_id,
                 most_output=0,
                 on_output=on_output,
-                shared=self.shared_with(context),
+                shared=shared,
             )
             witness.look()
         ended = outcome.ended("It", deadline).removeprefix("It ")
-        ways_out = await asyncio.to_thread(self.ways_out, outcome, witness, settled, needs)
+        ways_out = await asyncio.to_thread(self.ways_out, outcome, witness, settled, needs, shared)
         return f"{ended}{self.remarks(settled)}{ways_out}"
 
     def _longer(self, context: ExecutionContext, deadline: float) -> str:
@@ -401,15 +403,30 @@ class Programs:
         return ""
 
     def ways_out(
-        self, outcome: process.Outcome, witness: Witness | None, settled: Settled, needs: Collection[str]
+        self,
+        outcome: process.Outcome,
+        witness: Witness | None,
+        settled: Settled,
+        needs: Collection[str],
+        shared: SharedNamespaces | None,
     ) -> str:
-        """How to ask for what a program that failed has tried and was not given; blocks. It begins with a space."""
+        """How to ask for what a program that failed has tried and was not given; blocks. It begins with a space.
+
+        Args:
+            outcome: of the program.
+            witness: of what it wrote; None in a view.
+            settled: as `execute` returned it.
+            needs: as in `run`.
+            shared: what background commands share with it; of a shared network it is not known who tried to leave it.
+        """
         if outcome.status == 0 or self.rules.policy is not RunPolicy.SANDBOXED:
             return ""
         said = ""
         if outcome.tried_network:
+            has_company = shared is not None and shared.has_network
+            tried = "It, or a background command," if has_company else "It"
             said += (
-                " It tried to reach the network and has none. If it needs the network, call `shell` again with "
+                f" {tried} tried to reach the network and has none. If it needs the network, call `shell` again with "
                 "`network: true` and `why`: a person is asked."
             )
         if WRITE_GIT.name in needs:
@@ -557,7 +574,7 @@ class Programs:
             shared = view.shared
         elif network or self.rules.policy is RunPolicy.UNSANDBOXED:
             shared = None
-        keeping = shared.used() if shared is not None else nullcontext(())
+        keeping = shared.used(network=not network) if shared is not None else nullcontext(())
         with keeping as joined:
             async with sandbox.scratch_folder(self.scratch) as own:
                 attempts = os.memfd_create("tenex-network", os.MFD_CLOEXEC)

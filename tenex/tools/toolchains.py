@@ -230,9 +230,9 @@ def homes_of_user(environment: Mapping[str, str]) -> Iterator[Path]:
 
 def _is_kind(folder: Path, kind: Home) -> bool:
     if folder.name.startswith(".") and folder.name in {Path(place).name for place in kind.places}:
-        return folder.is_dir()
+        return _has(folder, ".")
     has_name = not kind.names or folder.name in kind.names
-    return has_name and all((folder / mark).exists() for mark in kind.marks)
+    return has_name and all(_has(folder, mark) for mark in kind.marks)
 
 
 def has_programs(folder: Path) -> bool:
@@ -285,7 +285,7 @@ def _places(kind: Home, environment: Mapping[str, str]) -> Iterator[Path]:
         yield named
     for place in kind.places:
         whole = Path(place.replace("~", environment.get("HOME", "~"), 1))
-        yield from sorted(whole.parent.glob(whole.name)) if "*" in place else (whole,)
+        yield from _existing(whole.parent, (whole.name,)) if "*" in place else (whole,)
 
 
 def _variables(home: Path, kind: Home) -> dict[str, str]:
@@ -302,9 +302,22 @@ def _shown(home: Path, kind: Home, chosen: list[Path]) -> Iterator[Path]:
 def _existing(folder: Path, patterns: tuple[str, ...]) -> Iterator[Path]:
     for pattern in patterns:
         if "*" in pattern:
-            yield from sorted(folder.glob(pattern))
-        elif (folder / pattern).exists():
+            yield from sorted(folder.glob(pattern)) if _has(folder, ".") else ()
+        elif _has(folder, pattern):
             yield folder / pattern
+
+
+def _has(folder: Path, name: str) -> bool:
+    """Whether something is in a folder; not where it may not be looked at, as in the home of another user."""
+    return os.access(f"{folder}/{name}", os.F_OK)
+
+
+def _entries(folder: Path) -> list[Path]:
+    """What is in a folder; nothing in a file, or where it may not be read."""
+    try:
+        return list(folder.iterdir())
+    except OSError:
+        return []
 
 
 def _chosen(home: Path, kind: Home, project: Path) -> Iterator[Path]:
@@ -312,9 +325,9 @@ def _chosen(home: Path, kind: Home, project: Path) -> Iterator[Path]:
     for tool in _existing(home, kind.tools):
         versions = {
             version.name: installation
-            for version in tool.iterdir()
+            for version in _entries(tool)
             for installation in (version, version / "go")  # so asdf keeps Go
-            if (installation / "bin").is_dir() and not version.is_symlink()
+            if _has(installation, "bin/.") and not version.is_symlink()
         }
         wanted = (_matching(word, versions) for word in _wanted(home, kind, project, tool))
         if versions:

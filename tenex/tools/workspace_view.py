@@ -150,10 +150,9 @@ class WorkspaceView:
                 elif there.st_ctime_ns < began and (copy is None or copy.st_size != there.st_size):
                     done.check_returncode()
 
-    @property
-    def descriptors(self) -> tuple[int, ...]:
-        """The open files that a program gets which is started in it."""
-        return self.shared.descriptors if self.shared is not None else ()
+    def descriptors(self, *, network: bool = False) -> tuple[int, ...]:
+        """The open files that a program gets which is started in it, or with `network` in that of the machine."""
+        return self.shared.descriptors(network=not network) if self.shared is not None else ()
 
     def share(self, *, network: bool, is_sandboxed: bool) -> None:
         """Have several programs at once run in it from now on, in namespaces of their own.

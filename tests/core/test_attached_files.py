@@ -53,6 +53,22 @@ def test_the_answer_takes_them_along_with_their_addresses_and_the_words_of_those
     assert not scenario.conversation.delivery.attached
 
 
+@pytest.mark.parametrize(
+    ("name", "media_type", "caption", "label"),
+    [
+        ("chart.png", "image/png", "A chart", "A chart"),
+        ("notes.md", "text/markdown", "What we said", "notes.md: What we said"),
+        ("notes.md", "text/markdown", "My notes.md", "My notes.md"),
+        ("notes.md", "text/markdown", "", "notes.md"),
+    ],
+)
+def test_a_file_that_clients_do_not_draw_has_its_name_above_its_address(
+    name: str, media_type: str, caption: str, label: str
+) -> None:
+    file = AttachedFile(name=name, media_type=media_type, size=3, url="https://b.example/1", caption=caption)
+    assert words_with_files("", [file], {}) == f"{label}\nhttps://b.example/1"
+
+
 def test_a_question_takes_them_along_and_the_answer_does_not_again() -> None:
     scenario = playing(reply("", ("check", {})), reply("", ("ask", {"question": "Is it right?"})), reply("Then done."))
     scenario.converse("Draw it")

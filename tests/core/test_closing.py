@@ -161,6 +161,19 @@ def test_the_last_word_names_the_newest_commands_of_the_verifier() -> None:
     assert len(ran) < 400
 
 
+def test_an_address_of_the_sandbox_in_a_command_becomes_no_link() -> None:
+    """A client on a phone showed a preview of 127.0.0.1."""
+    asked = ("http://127.0.0.1:5173/a", "http://localhost:80", "http://[::1]:9", "http://localhost.example/b")
+    tries = [reply("", *(("check", {"path": address}) for address in asked))]
+    done = reply("", ("complete", {"response": "it works", "verdict": "verified"}))
+    model = model_by_phase(**{**WORK, "verification": [*tries, done]})
+    scenario = Scenario(Router(route("execute", "executor")), model, config=team()).converse("create hello.py")
+    ran = next(line for line in notes(scenario)[-1].splitlines() if " ran " in line)
+    assert "`python 127.0.0.1:5173/a`: exit status 0; `python localhost:80`" in ran
+    assert "`python [::1]:9`" in ran
+    assert "`python http://localhost.example/b`" in ran, "that is another machine"
+
+
 def test_an_answer_without_a_change_is_the_only_message() -> None:
     answers = reply("", ("complete", {"response": "It is in a.py.", "summary": "answered"}))
     scenario = Scenario(Router(route("execute", "executor")), model_by_phase(execute=[answers]), config=team())

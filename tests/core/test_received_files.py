@@ -9,7 +9,14 @@ from tenex.core.answers.yes_no import is_clear_yes
 from tenex.core.config import Role
 from tenex.core.ids import EventId
 from tenex.core.inbox.commands import parse, split_last_line
-from tenex.core.inbox.received_files import NamedFile, ReceivedFile, files_in, sentences_about, with_transcripts
+from tenex.core.inbox.received_files import (
+    NamedFile,
+    ReceivedFile,
+    files_in,
+    missing_files,
+    sentences_about,
+    with_transcripts,
+)
 from tenex.core.signals import InboundMessage, MessageReceived
 from tests.fakes.scenario import ALICE, ID, WAITS, Router, Scenario, plain_model, policy, route
 
@@ -78,7 +85,17 @@ def test_a_picture_that_could_not_be_loaded_is_reported_with_the_reason() -> Non
     scenario = talk(sees=True)
     assert shown(scenario) == []
     scenario.settle()
-    assert shown(scenario, fault="it has more than 5 MB") == ["I could not load 1 of 1 file: it has more than 5 MB."]
+    assert shown(scenario, fault="it has more than 5 MB") == ["I could not load cat.png (it has more than 5 MB)."]
+
+
+def test_files_that_were_not_loaded_are_named_by_their_reason() -> None:
+    files = (
+        ReceivedFile(address="https://a.example/1", name="a.pdf", fault="it is gone"),
+        ReceivedFile(address=CAT),
+        ReceivedFile(address="https://a.example/b.pdf?x=/1", fault="it is gone"),
+        ReceivedFile(address="https://a.example/c.pdf", fault="it has more than 20 MB"),
+    )
+    assert missing_files(files) == ["a.pdf, b.pdf (it is gone)", "c.pdf (it has more than 20 MB)"]
 
 
 @pytest.mark.parametrize(

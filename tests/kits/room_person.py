@@ -31,7 +31,13 @@ class RoomPerson:
 
     async def say(self, room: str, text: str, *tags: Sequence[str], kind: int = 9) -> str:
         """Write in a room; the relay must take it. Returns the event's id."""
-        event = note(self.key, text, ["h", room], *tags, kind=kind)
+        return await self._publish(note(self.key, text, ["h", room], *tags, kind=kind))
+
+    async def react(self, event_id: str, picture: str) -> str:
+        """React to an event, which is all that the reaction names; the relay must take it. Returns its id."""
+        return await self._publish(note(self.key, picture, ["e", event_id], kind=7))
+
+    async def _publish(self, event: Raw) -> str:
         answer: asyncio.Future[tuple[bool, str]] = asyncio.get_running_loop().create_future()
         self._oks[event["id"]] = answer
         await self._socket.send(json.dumps(["EVENT", event]))

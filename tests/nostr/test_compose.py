@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from websockets.asyncio.client import connect
 
 from tenex.core.errors import ConfigurationError, InternalError
+from tenex.core.port_values import AttachedFile
 from tenex.core.ports import OutgoingMessage, Sealer, UnsignedEvent
 from tenex.nostr.compose import NostrSealer, Publisher
 from tenex.nostr.direct import nip44_encrypt
@@ -171,6 +172,20 @@ def test_tag_values_are_cut_between_characters(value: str) -> None:
 def test_tags_that_fill_an_event_are_a_bug() -> None:
     with pytest.raises(InternalError, match="tags of a kind 1 leave"):
         NostrSealer(RELAYS).seal(draft("x", *[("t", "y" * 1000)] * 70))
+
+
+def test_descriptions_of_files_never_fill_an_event() -> None:
+    """The addresses of all are in the text; a remote signer is asked for small events only."""
+    files = tuple(
+        AttachedFile(
+            name="n" * 300, media_type="image/png", size=1, url=f"https://b.example/{number}", caption="é" * 200
+        )
+        for number in range(60)
+    )
+    (event,) = NostrSealer(RELAYS).seal(replace(draft("x" * 1000), files=files))
+    described = [tag for tag in event.tags if tag[0] == "imeta"]
+    assert [tag[1] for tag in described] == [f"url https://b.example/{number}" for number in range(len(described))]
+    assert 5 < len(described) < 20
 
 
 def test_relays_are_those_of_the_conversation_then_of_the_message_then_the_configured() -> None:

@@ -78,3 +78,24 @@ async def test_a_key_that_is_no_member_of_the_workspace_is_told_so_and_the_other
         outcomes = await asyncio.gather(*(pool.publish(event, relay.url) for event in said))
         assert [outcome.accepted for outcome in outcomes] == [True, True, False]
         assert "restricted: not a relay member" in outcomes[2].detail
+
+
+async def test_a_key_is_shown_before_many_requests_are_sent_at_the_slow_rate() -> None:
+    """The relay hangs up soon on who has not shown one."""
+    async with room_relay(Rules()) as relay, running(pool_of(relay), notes=NOTES) as pool:
+        rooms = [relay.make(f"room {number}", ALICE.public) for number in range(40)]
+        said = note(by=BOB, kind=9, at=int(time.time()), tags=[["h", rooms[0]]])
+        assert (await pool.publish(said, relay.url)).accepted
+        assert pool.takes_one_key(relay.url)
+        await pool.informed(relay.url)
+        for room in rooms:
+            pool.subscribe_at(relay.url, room, [{"kinds": [9], "#h": [room]}], None)
+        await relay.stop()
+        relay.frames.clear()
+        relay.usage.clear()
+        await relay.start()
+        async with asyncio.timeout(30):
+            while not any(client.key == ALICE.public for client in relay.clients):
+                await asyncio.sleep(0.01)
+        before = relay.frames.index(next(frame for frame in relay.frames if frame[2] == "AUTH"))
+        assert before <= FAST.one_key_frames, "no more than may follow at once"

@@ -137,6 +137,22 @@ def test_an_event_must_match_a_filter_of_its_subscription(wanted: dict[str, Any]
     assert wire.dropped == ({} if fits else {"unmatched": 1})
 
 
+@pytest.mark.parametrize(
+    ("kind", "tags", "fits"),
+    [
+        (7, [["e", "d" * 64]], True),
+        (7, [["e", "d" * 64], ["h", "kitchen"]], True),
+        (7, [["e", "d" * 64], ["h", "garden"]], False),
+        (7, [["e", "d" * 64], ["h"]], False),
+        (9, [["e", "d" * 64]], False),
+    ],
+)
+def test_of_what_names_no_room_only_a_reaction_is_taken_for_one(kind: int, tags: list[list[str]], fits: bool) -> None:
+    wire, sub = opened({"kinds": [7, 9], "#h": ["kitchen"]})
+    event = EVENT | {"kind": kind, "tags": tags}
+    assert (wire.receive(json.dumps(["EVENT", sub, event])) is not None) is fits
+
+
 MISSHAPEN: dict[str, list[Any]] = {
     "created_at": ["x", None, float("nan"), True],
     "tags": [5, [5], [[["p"], ["b"]]], None],

@@ -52,7 +52,7 @@ async def test_a_model_that_sees_is_shown_the_picture_and_the_journal_its_addres
         await settled(folder, private)
         await folder.delivered(private)
         words = [record.text for record in of_kind(folder.records(private), r.MessageSent)]
-        assert "I could not load 1 of 2 files: 127.0.0.1 is not at a public address." in words
+        assert "I could not load cat.png (127.0.0.1 is not at a public address)." in words
 
 
 async def test_a_model_that_does_not_see_gets_the_address_and_the_person_a_word(tmp_path: Path, relay: str) -> None:

@@ -200,7 +200,7 @@ async def test_files_that_a_note_declares_or_links_to_are_loaded_and_what_fails_
     )
     told = [sent.text for sent in of_kind(folder.records(name), r.MessageSent)]
     assert (
-        "I could not load 1 of 3 files: media.example gives another file than was sent (its SHA-256 differs)."
+        "I could not load invoice.pdf (media.example gives another file than was sent (its SHA-256 differs))."
     ) in told
 
 
@@ -270,4 +270,4 @@ async def test_without_the_feature_both_read_that_files_are_not_read(tmp_path: P
         f"Not loaded, so do not guess what is in it: https://a.example/a.pdf ({why})"
     )
     told = [sent.text for sent in of_kind(folder.records(name), r.MessageSent)]
-    assert f"I could not load 1 of 1 file: {why}." in told
+    assert f"I could not load a.pdf ({why})." in told

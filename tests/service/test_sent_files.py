@@ -80,7 +80,7 @@ async def test_an_attached_file_goes_with_the_answer_as_an_address_and_its_descr
     assert verified.verify()
     digest = sha256(MINUTES.encode()).hexdigest()
     url = f"{server.url}/{digest}.md"
-    assert answers[0]["content"].endswith(f"\n\nMinutes of March\n{url}")
+    assert answers[0]["content"].endswith(f"\n\n{PATH}: Minutes of March\n{url}")
     (described,) = imeta(answers[0])
     assert described == {
         "url": url,

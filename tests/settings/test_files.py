@@ -20,6 +20,13 @@ def test_a_server_is_at_https_or_on_this_machine(given: str, used: str) -> None:
     assert Files(servers=[given]).servers == [used]
 
 
+def test_servers_are_as_many_as_one_call_has_time_for() -> None:
+    urls = [f"https://{name}.example" for name in "abcd"]
+    assert len(Files(servers=urls[:3]).servers) == 3
+    with pytest.raises(ValidationError, match="at most 3 items"):
+        Files(servers=urls)
+
+
 @pytest.mark.parametrize(
     "given",
     ["http://blossom.example.com", "http://192.168.1.2", "https://user:word@b.example", "https://b.example/?a=1", "b"],

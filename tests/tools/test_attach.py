@@ -1,5 +1,6 @@
 """`attach`: what is sent is what an agent may read, never what the settings or a secret in it forbid."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from tenex.core.ports import ToolResult
 from tenex.core.values import replace
 from tenex.nostr.keys import SecretKey
 from tenex.tools.attach import attach_tool
+from tenex.tools.inbox import Inboxes
 from tenex.tools.sent_files import EXCERPT, MOST_WAITING, SentFiles, described
 from tenex.tools.tool import Refusal
 from tenex.tools.workspace import Workspace
@@ -80,7 +82,9 @@ async def test_what_an_agent_may_not_read_it_may_not_send(workspace: Workspace, 
     assert uploads.sent == []
 
 
-@pytest.mark.parametrize("path", [".env", "app/.env.local", "keys/server.pem", ".ssh/config", "a/.ssh/known", "alias"])
+@pytest.mark.parametrize(
+    "path", [".env", "app/.env.local", "keys/server.pem", "A.PEM", "Id_rsa", ".ssh/config", "a/.ssh/b", "alias"]
+)
 async def test_what_the_settings_list_is_never_sent_also_by_a_link(workspace: Workspace, path: str) -> None:
     place = workspace.root / path
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -97,6 +101,49 @@ async def test_a_text_with_a_secret_key_is_not_sent(workspace: Workspace) -> Non
     (workspace.root / "notes.txt").write_text(f"the key is {SecretKey.generate().nsec}\n")
     with pytest.raises(Refusal, match=r"notes\.txt is not sent: it holds what looks like a secret key"):
         await attach(workspace, Uploads(), "notes.txt")
+
+
+@pytest.mark.parametrize("far", [0, 1_500_000])
+@pytest.mark.parametrize("form", ["utf-8", "utf-16", "binary"])
+async def test_a_key_is_seen_anywhere_and_in_any_form(workspace: Workspace, far: int, form: str) -> None:
+    text = "a line of a log 12345\n" * (far // 22) + f"the key is {SecretKey.generate().nsec}\n"
+    data = b"\0\xff" + text.encode() if form == "binary" else text.encode(form)
+    (workspace.root / "debug.log").write_bytes(data)
+    with pytest.raises(Refusal, match="holds what looks like a secret key"):
+        await attach(workspace, Uploads(), "debug.log", most=10_000_000)
+
+
+@pytest.mark.parametrize("kind", ["", "RSA ", "OPENSSH ", "ENCRYPTED "])
+async def test_a_private_key_is_not_sent_whatever_the_file_is_called(workspace: Workspace, kind: str) -> None:
+    pem = f"-----BEGIN {kind}PRIVATE KEY-----\n{'MIIEvQIBADANBgkq' * 4}\n-----END {kind}PRIVATE KEY-----\n"
+    (workspace.root / "deploy").write_text(pem)
+    (workspace.root / "account.json").write_text(json.dumps({"private_key": pem}))
+    for name in ("deploy", "account.json"):
+        with pytest.raises(Refusal, match="holds what looks like a secret key"):
+            await attach(workspace, Uploads(), name)
+
+
+async def test_a_text_about_keys_is_sent(workspace: Workspace) -> None:
+    about = "A task-force-of-many-people; keys begin with `-----BEGIN PRIVATE KEY-----`, or with nsec1.\n"
+    for length in range(65_400, 65_560, 7):  # the end of a piece is anywhere in it
+        (workspace.root / "about.md").write_text("x" * length + about)
+        assert (await attach(workspace, Uploads(), "about.md")).ok
+
+
+async def test_a_file_that_a_person_sent_is_said_to_be_in_the_inbox(tmp_path: Path) -> None:
+    conversation = make_context().conversation_id
+    folder = tmp_path / conversation / "inbox"
+    folder.mkdir(parents=True)
+    (folder / "scan.bin").write_bytes(b"\0")
+    inbox = Inboxes(tmp_path).workspace(conversation, "/inbox/scan.bin")
+    assert inbox is not None
+    sent = await attach(inbox, Uploads(), "/inbox/scan.bin")
+    assert sent.content == "Uploaded: /inbox/scan.bin (1 bytes) goes to the person with your answer."
+
+    lost = await attach(inbox, Uploads("no"), "/inbox/scan.bin")
+    place = "It is among the files that were sent in this conversation: scan.bin."
+    assert lost.content == f"Not sent: no. The person is told so with your answer. {place}"
+    assert lost.files[0].instead.endswith(f"could not be sent: no. {place}]")
 
 
 async def test_too_large_and_too_many_are_refused(workspace: Workspace) -> None:
@@ -137,7 +184,7 @@ async def test_where_no_server_takes_it_text_goes_into_the_message(
     binary = await attach(workspace, uploads, "chart.bin")
     assert not binary.ok
     assert binary.content == (
-        f"Not sent: {why}. The person is told with your answer that chart.bin is in the workspace."
+        f"Not sent: {why}. The person is told so with your answer. It is in the workspace: chart.bin."
     )
     (file,) = binary.files
     place = "It is in the workspace: chart.bin."

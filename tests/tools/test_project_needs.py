@@ -78,6 +78,11 @@ def test_a_program_is_looked_up_on_the_path_and_in_toolchains(root: Path, tmp_pa
             f'"{tmp_path}/opt/tools/bin"] under [workspace]'
         ),
     ]
+    there = program(home / ".cargo/bin/rustc")
+    _, second = how_to_get(project, ["cargo", "rustc"], environment)
+    assert second == f"it is {there} outside the sandbox: the same line shows it"
+    (named,) = how_to_get(project, ["rustc"], environment, ["~/.cargo"])
+    assert named == f"it is {there} outside the sandbox: add its own folder to workspace.path"
     (nothing,) = how_to_get(project, ["cargo"], NOWHERE)
     assert nothing.startswith("install it")
     on_path = {"PATH": str(home / ".cargo/bin"), "HOME": str(home)}

@@ -23,6 +23,9 @@ from .dev_server_kit import ASK_ONCE, ASK_PYTHON, OTHER, SERVE, Daemon, at
 
 pytestmark = [needs_bubblewrap, needs_git]
 
+LEAVE = "python3 -c 'import socket; socket.create_connection((\"192.0.2.7\", 80), 3)'"
+"""Tries to reach an address outside."""
+
 
 @pytest.fixture
 async def daemon(workspace: Workspace, folder: Path) -> AsyncIterator[Daemon]:
@@ -176,11 +179,51 @@ async def test_a_command_that_was_allowed_the_network_has_that_of_the_machine(da
     assert "Only commands with `network: true` reach its ports." in beside
 
 
+@pytest.mark.parametrize("way", [Way.OVERLAY, Way.COPY])
+async def test_a_command_gets_no_handle_of_a_namespace(
+    daemon: Daemon, way: Way, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if way is Way.COPY:
+        monkeypatch.setattr(workspace_view, "LAUNCHER", Path("/nonexistent"))
+    await daemon.start(at(7, Phase.VERIFICATION), "exec sleep 600")
+    await daemon.start(at(8), "exec sleep 600")
+    listing = {"command": "readlink /proc/self/fd/*; echo listed", "why": "to see"}
+    for phase in (Phase.VERIFICATION, Phase.EXECUTE):
+        for more in ({}, {"network": True}):
+            said = (await daemon.tools.do("shell", at(9, phase), **listing, **more)).content
+            assert "listed" in said
+            assert "net:[" not in said
+            assert "user:[" not in said
+
+
+async def test_commands_that_are_started_at_once_share_one_network(daemon: Daemon, root: Path) -> None:
+    networks = daemon.commands.networks
+    assert all(await asyncio.gather(networks.open(at(), root), networks.open(at(8), root)))
+    assert len(open_namespaces()) == 2, "of the user and of the network"
+
+
+async def test_a_network_that_is_made_as_its_turn_ends_is_closed(daemon: Daemon, root: Path) -> None:
+    networks = daemon.commands.networks
+    making = asyncio.create_task(networks.open(at(), root))
+    await asyncio.sleep(0)
+    networks.end(at().conversation_id)
+    await making
+    assert networks.opened(at()) is None
+    assert open_namespaces() == []
+
+
 async def test_a_try_to_reach_the_network_is_seen_in_the_command_that_made_it(daemon: Daemon) -> None:
     await daemon.start(at(), "exec sleep 600")
-    tried = await daemon.ask(at(8), "python3 -c 'import socket; socket.create_connection((\"192.0.2.7\", 80), 3)'")
-    assert "It tried to reach the network and has none." in tried
-    assert "It tried to reach" not in await daemon.ask(at(9), "exit 3"), "the next one has not"
+    tried = await daemon.ask(at(8), f"{LEAVE}; exit 1")
+    assert "It, or a background command, tried to reach the network and has none." in tried
+    assert "tried to reach" not in await daemon.ask(at(9), "exit 3"), "the next one has not"
+
+
+async def test_what_a_background_command_tries_is_not_said_of_another_alone(daemon: Daemon) -> None:
+    """A development server that looks for its newest version, while a test beside it fails."""
+    await daemon.start(at(), f"while [ ! -e go ]; do sleep 0.05; done; {LEAVE}; touch gone; exec sleep 600")
+    failed = await daemon.ask(at(8), "touch go; while [ ! -e gone ]; do sleep 0.05; done; exit 1")
+    assert "It, or a background command, tried to reach the network and has none." in failed
 
 
 async def test_closed_namespaces_start_nothing(root: Path) -> None:

@@ -99,7 +99,7 @@ async def test_its_environment_is_fixed(shell: Bench, monkeypatch: pytest.Monkey
     expected += " GIT_OPTIONAL_LOCKS"  # `git status` would try to write where it cannot
     if policy is RunPolicy.SANDBOXED:  # without a network nothing is tried again
         expected += " BUNDLE_RETRY CARGO_NET_RETRY PIP_RETRIES POETRY_REQUESTS_MAX_RETRIES UV_HTTP_RETRIES"
-        expected += " YARN_HTTP_RETRY npm_config_fetch_retries"
+        expected += " YARN_HTTP_RETRY npm_config_fetch_retries npm_config_update_notifier"
     assert {line.partition("=")[0] for line in lines} == set(expected.split())
     assert await printed(shell, "echo $PATH") == ["/usr/local/bin:/usr/bin:/bin"]
     if policy is RunPolicy.SANDBOXED:

@@ -269,3 +269,12 @@ async def test_cargo_of_rustup_finds_what_the_user_has_fetched(
 
 
 VENDORED = '[source.crates-io]\nreplace-with = "vendored"\n\n[source.vendored]\ndirectory = "vendor"\n'
+
+
+def test_files_among_the_tools_and_folders_that_cannot_be_looked_at_are_passed_over(tmp_path: Path) -> None:
+    home = tmp_path / "mise"
+    put(home, {"shims/tool": "", "installs/.mise-installs.toml": "", "installs/node/20.1.0/bin/tool": PROGRAM})
+    assert toolchain_of(home, tmp_path).programs == (home / "installs/node/20.1.0/bin",)
+    too_long = tmp_path / ("x" * 300)  # the system refuses it, as it does the home of another user
+    assert toolchain_of(too_long, tmp_path).shown == ()
+    assert list(homes_of_user({"HOME": str(too_long)})) == list(homes_of_user({"HOME": "/nonexistent"}))

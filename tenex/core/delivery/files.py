@@ -46,5 +46,14 @@ def words_with_files(text: str, files: Sequence[AttachedFile], address: Mapping[
         if not file.url:
             parts.append(file.instead)
         elif not room_of(address):
-            parts.append(f"{file.caption or file.name}\n{file.url}")
+            parts.append(f"{_label(file)}\n{file.url}")
     return "\n\n".join(parts)
+
+
+def _label(file: AttachedFile) -> str:
+    """What a person reads above an address, which has a hash in place of the name; clients draw a picture there."""
+    if not file.caption:
+        return file.name
+    if file.media_type.startswith("image/") or file.name in file.caption:
+        return file.caption
+    return f"{file.name}: {file.caption}"

@@ -54,7 +54,7 @@ from .commands import (
 from .decide import answers_question
 from .message import DELETED, Message
 from .reactions import may_reply, may_stop, means_stop, reply_by
-from .received_files import MOST, NO_TRANSCRIPTION
+from .received_files import MOST, NO_TRANSCRIPTION, missing_files
 
 MACHINES = 6
 """Messages of agents elsewhere that are answered until a person writes: enough for a question and a correction."""
@@ -318,13 +318,12 @@ def _report_files(transaction: Transaction, signal: MessageReceived) -> None:
         what = count(len(failed), "voice note")
         notify(transaction, f"I could not transcribe {what}: {'; '.join(dict.fromkeys(failed))}.", notifies=())
 
-    faults = [file.fault for file in files if file.fault]
+    missing = missing_files(files)
     left_out = signal.message.files_left_out
     if left_out:
-        faults.append(f"of a message {MOST} are loaded")
-    if faults:
-        what = f"{len(faults) - bool(left_out) + left_out} of {count(len(files) + left_out, 'file')}"
-        notify(transaction, f"I could not load {what}: {'; '.join(dict.fromkeys(faults))}.", notifies=())
+        missing.append(f"{left_out} more (of a message {MOST} files are loaded)")
+    if missing:
+        notify(transaction, f"I could not load {'; '.join(missing)}.", notifies=())
 
 
 def _report_once(transaction: Transaction, text: str) -> None:

@@ -124,6 +124,19 @@ def sentences_about(files: Sequence[ReceivedFile], text: str, left_out: int = 0)
     return sentences
 
 
+def missing_files(files: Sequence[ReceivedFile]) -> list[str]:
+    """What its sender is told of the files that were not loaded: their names, where they share a reason, and that.
+
+    A file without a name has the last part of its address: a client would show the picture of a whole one.
+    """
+    names: dict[str, list[str]] = {}
+    for file in files:
+        if file.fault:
+            name = file.name or re.split(r"[?#]", file.address, maxsplit=1)[0].rstrip("/").rpartition("/")[2]
+            names.setdefault(file.fault, []).append(name[:LONGEST_ADDRESS])
+    return [f"{', '.join(group)} ({fault})" for fault, group in names.items()]
+
+
 def _described(file: ReceivedFile, text: str) -> str:
     about = [file.media_type or "of unknown type", byte_size(file.size)]
     if file.is_picture and file.address not in text:

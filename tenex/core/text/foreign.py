@@ -34,8 +34,10 @@ _PIECE: Final = re.compile(rf"(?s).{{1,{_PIECE_LENGTH}}}(?!\S)|.{{1,{_PIECE_LENG
 
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 
-_NOSTR_KEY: Final = r"(?:nsec1|ncryptsec1)"
-_VENDOR_KEY: Final = r"(?:gsk_|csk-|xai-|pplx-|nvapi-|hf_|AIza)(?=[A-Za-z_-]*[0-9])[A-Za-z0-9_-]{16,}"
+_NOSTR_PREFIXES: Final = ("nsec1", "ncryptsec1")
+_VENDOR_PREFIXES: Final = ("gsk_", "csk-", "xai-", "pplx-", "nvapi-", "hf_", "AIza")
+_NOSTR_KEY: Final = rf"(?:{'|'.join(_NOSTR_PREFIXES)})"
+_VENDOR_KEY: Final = rf"(?:{'|'.join(_VENDOR_PREFIXES)})(?=[A-Za-z_-]*[0-9])[A-Za-z0-9_-]{{16,}}"
 """Keys of Groq, Cerebras, xAI, Perplexity, NVIDIA, Hugging Face and Google; others copy OpenAI's `sk-`."""
 _SECRET: Final = re.compile(
     rf"{_NOSTR_KEY}[a-z0-9]{{6,}}|(?<![A-Za-z0-9])(?:sk-[A-Za-z0-9_-]{{16,}}|{_VENDOR_KEY})", re.IGNORECASE
@@ -49,6 +51,18 @@ _KEY: Final = re.compile(
 _PARTS: Final = re.compile(r"[\s:]+")
 _VARIABLE: Final = re.compile(r"^[\"']?[A-Z][A-Z0-9_]*=")
 HIDDEN: Final = "[redacted]"
+
+_PRIVATE_KEY: Final = re.compile(
+    r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
+    r"(?:(?:\s|\\[rn]){0,4}[A-Z][A-Za-z-]{1,20}: [^\r\n\\]{0,100}){0,4}(?:\s|\\[rn]){0,8}[A-Za-z0-9+/]{40}"
+)
+"""A key of TLS, SSH or PGP as text (PEM), also on one line of JSON; not where a text only names its first line."""
+_KEYS_BY_START: Final = (
+    *((start.lower().encode(), _SECRET) for start in (*_NOSTR_PREFIXES, *_VENDOR_PREFIXES, "sk-")),
+    (b"-----begin ", _PRIVATE_KEY),
+)
+_LONGEST_KEY: Final = 1_000
+"""Characters that are looked at from the beginning of a key on."""
 
 Value = TypeVar("Value")
 
@@ -135,6 +149,24 @@ def printable(text: str) -> str:
 def redact(text: str) -> str:
     """Replace what looks like a secret key in a text."""
     return _SECRET.sub(HIDDEN, text)
+
+
+def holds_key(data: bytes) -> bool:
+    """Whether a file of any kind holds what looks like a secret key: what `redact` replaces, or a private key (PEM).
+
+    Keys are ASCII, so without its NULs UTF-16 is read too. It is matched only where a key could begin: 20 MB of a log
+    take a second or two, so call it off the loop.
+    """
+    octets = data.replace(b"\0", b"")
+    text = octets.decode("latin-1")
+    lowered = octets.lower()
+    for start, key in _KEYS_BY_START:
+        place = lowered.find(start)
+        while place >= 0:
+            if key.match(text, place, place + _LONGEST_KEY):
+                return True
+            place = lowered.find(start, place + 1)
+    return False
 
 
 def is_like_key(text: str) -> bool:

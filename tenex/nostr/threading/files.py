@@ -1,5 +1,6 @@
 """Files as the tags of events: described beside their address (NIP-92), or encrypted in an event each (NIP-17)."""
 
+import json
 from collections.abc import Sequence
 from typing import Final
 
@@ -15,6 +16,18 @@ FILE: Final = 15
 
 _ALGORITHM: Final = "aes-gcm"
 """That of `encrypted_file`, which is imported only where a file is encrypted."""
+
+
+def described(files: Sequence[AttachedFile], most: int) -> tuple[Tag, ...]:
+    """The descriptions of files in at most so many bytes: of those that are left out the text has the addresses."""
+    tags: list[Tag] = []
+    for file in files:
+        tag = imeta_tag(file)
+        most -= len(json.dumps(tag, ensure_ascii=False).encode())
+        if most < 0:
+            break
+        tags.append(tag)
+    return tuple(tags)
 
 
 def imeta_tag(file: AttachedFile) -> Tag:

@@ -9,6 +9,7 @@
 Which words of agents are published is decided here too: one message per answer, question and issue, and this one.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -37,6 +38,8 @@ COMMANDS: Final = 5
 COMMAND: Final = 100
 """Characters of one of them: a test command with its options."""
 
+_TO_LOOPBACK: Final = re.compile(r"http://(?=(?:127\.[\d.]+|localhost|0\.0\.0\.0|\[::1?\])(?:[^\w.-]|$))")
+"""The scheme of an address in the sandbox: with it clients show a link and a preview that lead nowhere."""
 
 NOTHING_CHANGED: Final = "Nothing was changed in the end."
 
@@ -238,7 +241,10 @@ def _verified(state: State) -> Iterator[str]:
     for program in turn.ran:
         latest.pop(program.command, None)  # to the end, as the newest
         latest[program.command] = program.status
-    ran = [f"`{in_a_line(command, COMMAND)}`: {_status(status)}" for command, status in latest.items()][-COMMANDS:]
+    ran = [
+        f"`{in_a_line(_TO_LOOPBACK.sub('', command), COMMAND)}`: {_status(status)}"
+        for command, status in list(latest.items())[-COMMANDS:]
+    ]
     names = ", ".join(dict.fromkeys(program.agent for program in turn.ran))
     if ran:
         yield f"{names} ran {'; '.join(ran)}."
