@@ -58,7 +58,7 @@ def test_every_agent_is_told_what_the_person_sees_and_attaches_only_with_the_too
     nowhere: dict[str, Any] = {}
     for place in (nowhere, alone):
         text = prompt(library, slug, **place)
-        assert text.count("reads messages only, maybe on a phone, and may not see the workspace") == 1
+        assert text.count("The person sees messages only, maybe on a phone") == 1
         assert "`attach`" not in text
         assert "into a file that you `attach`.\n" in prompt(library, slug, tools=("attach", "ask"), **place)
 
