@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from .connections import ends_with_its_test
+
 
 class TranscriptionServer:
     """Over HTTP, on loopback."""
@@ -24,13 +26,12 @@ class TranscriptionServer:
         self.asked.append((head, await reader.readexactly(int(length[1]))))
         size = f"Content-Length: {len(self.answer)}\r\n"
         writer.write(f"HTTP/1.1 {self.status} X\r\n{size}Connection: close\r\n\r\n".encode() + self.answer)
-        writer.close()
 
 
 @asynccontextmanager
 async def transcription_server(answer: Any, status: int = 200) -> AsyncIterator[TranscriptionServer]:
     """A server that gives this answer, as JSON."""
     server = TranscriptionServer(answer, status)
-    async with await asyncio.start_server(server.handle, "127.0.0.1", 0) as listening:
+    async with await asyncio.start_server(ends_with_its_test(server.handle), "127.0.0.1", 0) as listening:
         server.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1"
         yield server

@@ -12,6 +12,7 @@ from tenex.features.received_files import transcription
 from tenex.features.received_files.transcription import NotTranscribed, transcribe
 from tenex.settings import load, resolve_paths
 from tenex.tools.sandbox import RunPolicy, probe_bubblewrap
+from tests.kits.connections import ends_with_its_test
 from tests.kits.transcription_server import TranscriptionServer, transcription_server
 
 needs_sandbox = pytest.mark.skipif(not probe_bubblewrap(), reason="no sandbox works here")
@@ -78,9 +79,8 @@ async def test_a_server_that_is_away_or_silent_is_not_waited_for(note: Path, mon
 
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
-        writer.close()
 
-    async with await asyncio.start_server(silent, "127.0.0.1", 0) as listening:
+    async with await asyncio.start_server(ends_with_its_test(silent), "127.0.0.1", 0) as listening:
         port = listening.sockets[0].getsockname()[1]
         why = await failed(note, Transcription(server=f"http://127.0.0.1:{port}/v1", model="m"))
     assert why == "that took more than 0.05 s"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from tenex.core.ids import Slug
 from tenex.tools.registry import ToolRegistry
 from tenex.tools.tool import Tool
+from tests.kits.connections import ends_with_its_test
 from tests.tools.conftest import ROSTER
 
 DOMAIN = "pages.example"
@@ -53,9 +54,8 @@ class Site:
             lines = [f"{name}: {value}\r\n" for name, value in fields.items()]
             start = f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n{''.join(lines)}\r\n"
             writer.write(start.encode() + body)
-        writer.close()
 
 
 async def listen(site: Site, tls: ssl.SSLContext | None) -> tuple[asyncio.Server, int]:
-    server = await asyncio.start_server(site.handle, "127.0.0.1", 0, ssl=tls)
+    server = await asyncio.start_server(ends_with_its_test(site.handle), "127.0.0.1", 0, ssl=tls)
     return server, server.sockets[0].getsockname()[1]
