@@ -1,7 +1,6 @@
 """Calls take turns; what a program changes is known, and told apart from what somebody else changes meanwhile."""
 
 import asyncio
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -151,7 +150,7 @@ async def test_what_a_cycle_changed_is_shown_with_new_files_and_without_those_of
     root: Path, workspace: Workspace, folder: Path
 ) -> None:
     put(root, {"old.py": "one\n", "other.py": "1\n"})
-    subprocess.run(["git", "init", "--quiet", str(root)], check=True)  # elsewhere there is no `git_diff`
+    put(root, {".git/HEAD": "ref: refs/heads/main\n", ".git/objects/here": "", ".git/refs/here": ""})
     tools = every_tool(workspace, folder, policy=RunPolicy.UNSANDBOXED)
     second = replace(kit.make_context(), cycle=2, idempotency_key="c:2")
     await tools.do("write_file", kit.make_context(), path="before.py", content="x\n")
