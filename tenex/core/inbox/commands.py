@@ -215,7 +215,7 @@ def _unknown(transaction: Transaction, text: str) -> str:
 
 
 def stops_wait(state: State, gates: GateRules, later: MessageReceived, waiting: MessageReceived) -> bool:
-    """Whether a message stops the work, so that nobody waits any longer for the files of one before it.
+    """Whether a message stops the work, which also ends the loading of files for earlier messages.
 
     It is `/stop` or a stop sign, of who wrote the message that waits, or of who may stop the work.
     """

@@ -125,7 +125,7 @@ def sentences_about(files: Sequence[ReceivedFile], text: str, left_out: int = 0)
 
 
 def missing_files(files: Sequence[ReceivedFile]) -> list[str]:
-    """What its sender is told of the files that were not loaded: their names, where they share a reason, and that.
+    """The sentences for the sender about files that were not loaded, grouped by reason.
 
     A file without a name has the last part of its address: a client would show the picture of a whole one.
     """
