@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tenex import __version__
 from tenex.configuration.agents import former_keys
-from tenex.configuration.build import StaticContext, check_people, configure, reconfigure, sent_files, shadow_of
+from tenex.configuration.build import (
+    StaticContext,
+    check_people,
+    configure,
+    reconfigure,
+    room_rules,
+    sent_files,
+    shadow_of,
+)
 from tenex.configuration.mcp import read_mcp
 from tenex.configuration.mcp_launch import Launcher
 from tenex.core.config import Policy
@@ -40,7 +48,7 @@ from tenex.nostr.filters import DIRECT_KINDS
 from tenex.nostr.keys import Key, KeyRing, RemoteKey, SecretKey
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.profiles import PROFILE_KINDS
-from tenex.nostr.rooms import ROOM_KINDS, Answers, RoomRules, Rooms
+from tenex.nostr.rooms import ROOM_KINDS, Rooms
 from tenex.nostr.subscriptions import Listener
 from tenex.nostr.threading import KINDS
 from tenex.nostr.threading.direct import ENCRYPTED
@@ -340,10 +348,10 @@ class Application:
         self.keys = keys | {key.public: key for key in first.keys.values()}
         self.extensions = [extend(self) for extend in extensions]
 
-        signings = (extension.signing for extension in self.extensions)
         senders = (extension.file_sender for extension in self.extensions)
         self._file_sender.make = next((sender for sender in senders if sender is not None), None)
 
+        signings = (extension.signing for extension in self.extensions)
         self.signing = next((signing for signing in signings if signing is not None), None)
         self.sign = self.signing.sign if self.signing is not None else sign_here
 
@@ -699,16 +707,6 @@ class Application:
             self.inbox.add_room(room, identity.id, identity.title)
         self.index_updater.on_records(branch.state, branch.records)
         self.coordinator.resume([branch.state.id])
-
-
-def room_rules(settings: Settings) -> RoomRules:
-    """What the settings say of rooms."""
-    rooms = settings.rooms
-    return RoomRules(
-        only=frozenset(rooms.only),
-        members_may_write=rooms.writers == "members",
-        answers=Answers(rooms.answers),
-    )
 
 
 async def _refuse_uncopied(files: ConversationFolder, shared: "PostgresConversations") -> None:

@@ -17,6 +17,7 @@ from tenex.core.ports import Checks, FileSender, KindRunner, Model
 from tenex.llm.scripted import Pace
 from tenex.nostr.keys import Key, KeyRing, RemoteKey, npub, parse_project_address, parse_public_key
 from tenex.nostr.profiles import Identity
+from tenex.nostr.rooms import Answers, RoomRules
 from tenex.output_states.model import OnProgress
 from tenex.prompting import PromptLibrary
 from tenex.prompting.prompter import ConversationPrompter
@@ -424,6 +425,16 @@ def _tools(
         lambda conversation: where.check_logs / conversation,
     )
     return registry, loaded, checks
+
+
+def room_rules(settings: Settings) -> RoomRules:
+    """Which rooms are read, who may write there, and where answers go, as the settings say."""
+    rooms = settings.rooms
+    return RoomRules(
+        only=frozenset(rooms.only),
+        members_may_write=rooms.writers == "members",
+        answers=Answers(rooms.answers),
+    )
 
 
 def sent_files(settings: Settings, ground: StaticContext) -> SentFiles:

@@ -414,14 +414,33 @@ class ConversationActor:
 
         They wait at the same time, and no command to stop waits for files: it ends the loading for messages before it.
         """
+        waiting = [
+            (position, signal)
+            for position, signal in enumerate(islice(self._signals, self._batch))
+            if isinstance(signal, MessageReceived) and self._needs_context(state, signal)
+        ]
+        if not waiting:
+            return
+
         tasks: dict[int, asyncio.Task[Signal]] = {}
         async with asyncio.TaskGroup() as group:
-            for position, signal in enumerate(islice(self._signals, self._batch)):
-                if isinstance(signal, MessageReceived):
-                    later = list(islice(self._signals, position + 1, None)) if signal.message.files else []
-                    tasks[position] = group.create_task(self._with_context(state, signal, later), name="context")
+            for position, signal in waiting:
+                later = list(islice(self._signals, position + 1, None)) if signal.message.files else []
+                tasks[position] = group.create_task(self._with_context(state, signal, later), name="context")
         for position, task in tasks.items():
             self._signals[position] = task.result()
+
+    def _finder_for(self, signal: MessageReceived) -> Quotations | None:
+        """What looks up the words around a message; None where that is done, or the daemon stops."""
+        is_done = signal.quotations is not None or self._is_stopping
+        return None if is_done else self._deps.quotations
+
+    def _needs_context(self, state: Conversation, signal: MessageReceived) -> bool:
+        message = signal.message
+        if message.files:
+            return True
+        is_looked_up = self._finder_for(signal) is not None
+        return is_looked_up and bool(quotations_wanted(state, message) or begins_within_a_thread(state, message))
 
     async def _with_context(self, state: Conversation, signal: MessageReceived, later: Sequence[Signal]) -> Signal:
         """The message with what it replies to or quotes, the thread that it calls us into, and its files loaded.
@@ -429,13 +448,9 @@ class ConversationActor:
         `later` are the signals after it, where it has files.
         """
         message = signal.message
-        find = self._deps.quotations
-        if signal.quotations is not None or self._is_stopping:
-            find = None
+        find = self._finder_for(signal)
         wanted = quotations_wanted(state, message) if find is not None else ()
         is_called_in = find is not None and begins_within_a_thread(state, message)
-        if not wanted and not is_called_in and not message.files:
-            return signal
 
         async with asyncio.TaskGroup() as group:
             loading = group.create_task(self._load_files(signal, later), name="files")
@@ -486,7 +501,7 @@ class ConversationActor:
             await asyncio.gather(loading, stopping, command, return_exceptions=True)
 
     def _stops(self, later: Signal, waiting: MessageReceived) -> bool:
-        """Whether a signal stops the work, so that nobody waits for the files of a message before it any longer."""
+        """Whether a signal stops the work, which also ends the loading of files for an earlier message."""
         if self._state is None or not isinstance(later, MessageReceived):
             return False
         return stops_wait(self._state, self._deps.policy().gates, later, waiting)

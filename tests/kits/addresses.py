@@ -7,6 +7,8 @@ from typing import Any
 
 from tests.nostr.kit import ALICE
 
+from .connections import ends_with_its_test
+
 PRIVATE = [
     "127.0.0.1",
     "127.1",
@@ -75,18 +77,14 @@ class Server:
         self.answers = True
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            head = (await reader.readuntil(b"\r\n\r\n")).decode()
-            self.asked.append(head)
-            if self.answers:
-                size = f"Content-Length: {len(self.body)}\r\n"
-                answer = f"HTTP/1.1 {self.status}\r\n{self.head}{size}Connection: close\r\n\r\n"
-                writer.write(answer.encode() + self.body)
-            else:
-                await reader.read()
-            writer.close()
-            await writer.wait_closed()
-        except (OSError, asyncio.IncompleteReadError):
-            pass  # the client has gone
-        finally:
-            writer.transport.abort()  # the test may be over: the loop then has no time for the end of TLS
+        await ends_with_its_test(self._answer)(reader, writer)
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        self.asked.append(head)
+        if not self.answers:
+            await reader.read()
+            return
+        size = f"Content-Length: {len(self.body)}\r\n"
+        answer = f"HTTP/1.1 {self.status}\r\n{self.head}{size}Connection: close\r\n\r\n"
+        writer.write(answer.encode() + self.body)

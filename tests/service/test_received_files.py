@@ -19,11 +19,11 @@ from tenex.main import FEATURES
 from tenex.nostr.encrypted_file import EncryptedFile, encrypt
 from tenex.nostr.keys import SecretKey, parse_public_key
 from tenex.settings import load
-from tenex.tools.sandbox import probe_bubblewrap
 from tests.fakes.certificates import certificate
 from tests.kits.addresses import Server
 from tests.kits.direct_messages import began, listening, sdk, theirs
 from tests.kits.transcription_server import transcription_server
+from tests.programs import needs_bubblewrap
 
 from . import person
 from .kit import Folder, of_kind, ordered
@@ -95,7 +95,7 @@ def written(folder: Folder, name: str) -> r.MessageRecorded:
     return record
 
 
-@pytest.mark.skipif(not probe_bubblewrap(), reason="no sandbox works here")
+@needs_bubblewrap
 async def test_an_encrypted_file_of_another_library_is_read_by_the_agents_tools(
     tmp_path: Path, relay: str, media: Media
 ) -> None:

@@ -107,7 +107,7 @@ async def test_the_check_of_a_small_project_passes_and_fails(workspace: Workspac
     small = PROJECTS[kind]
     lacking = [name for name in small.programs if shutil.which(name, path="/usr/local/bin:/usr/bin:/bin") is None]
     if lacking:
-        pytest.skip(f"{lacking[0]} is not one of the system's programs")
+        pytest.skip(f"{lacking[0]} is not in /usr/bin, where the sandbox looks: install its package")
     root = workspace.root
     put(root, small.files)
     for script in root.glob("configure"):

@@ -11,11 +11,11 @@ from tenex.core.errors import ConfigurationError
 from tenex.features.received_files import transcription
 from tenex.features.received_files.transcription import NotTranscribed, transcribe
 from tenex.settings import load, resolve_paths
-from tenex.tools.sandbox import RunPolicy, probe_bubblewrap
+from tenex.tools.sandbox import RunPolicy
 from tests.kits.connections import ends_with_its_test
 from tests.kits.transcription_server import TranscriptionServer, transcription_server
+from tests.programs import needs_bubblewrap
 
-needs_sandbox = pytest.mark.skipif(not probe_bubblewrap(), reason="no sandbox works here")
 VOICE = b"OggS of a voice"
 
 
@@ -89,7 +89,7 @@ async def test_a_server_that_is_away_or_silent_is_not_waited_for(note: Path, mon
 # ---- by a program
 
 
-@needs_sandbox
+@needs_bubblewrap
 async def test_a_program_reads_the_file_in_the_sandbox_and_what_it_says_of_itself_is_left_out(
     note: Path, tmp_path: Path
 ) -> None:
@@ -102,7 +102,7 @@ async def test_a_program_reads_the_file_in_the_sandbox_and_what_it_says_of_itsel
     assert note.read_bytes() == VOICE
 
 
-@needs_sandbox
+@needs_bubblewrap
 async def test_a_program_that_fails_or_is_not_there_is_said(note: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     missing = await failed(note, Transcription(command=("no-such-whisper", "{file}")))
     assert missing == "there is no program no-such-whisper"
