@@ -54,6 +54,10 @@ MEMBERS_AGAIN: Final = 2.0
 """Seconds after which the members of a room are asked for again for an author who is none of them."""
 MOST_HELD: Final = 100
 """Messages that wait for what a relay says of a room; others are then read as outside of rooms."""
+MOST_LOOK_UPS: Final = 20
+"""Rooms that are looked up at the same time for messages: a stranger can name any number."""
+MOST_KNOWN: Final = 2_000
+"""Rooms that are remembered; those that a key of ours is in are never forgotten."""
 MOST_ROOMS: Final = 400
 """Of one relay: each has a subscription."""
 MOST_MEMBERS: Final = 5000
@@ -222,6 +226,9 @@ class Rooms:
         if self._group is None or not place[1] or not self._is_to_ask(place, event.pubkey):
             deliver()
             return
+        if place not in self._held and len(self._held) >= MOST_LOOK_UPS:
+            deliver()
+            return
         waiting = self._held.setdefault(place, [])
         waiting.append(deliver)
         if len(waiting) == 1:
@@ -252,6 +259,17 @@ class Rooms:
             log.info("room.unknown", relay=relay, room=room_id)
         self._asked_at[place] = self._now()
         self._release(place)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Forget the room that was asked for first and that no key of ours is in, of too many."""
+        if len(self._asked_at) <= MOST_KNOWN:
+            return
+        ours = {place for place, room in self._rooms.items() if room.ours}
+        oldest = next((place for place in self._asked_at if place not in ours), None)
+        if oldest is not None:
+            del self._asked_at[oldest]
+            self._rooms.pop(oldest, None)
 
     def _release(self, place: Place) -> None:
         for deliver in self._held.pop(place, []):
