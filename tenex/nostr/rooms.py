@@ -187,6 +187,11 @@ class Rooms:
         places = ((str(relay), group) for relay in message.address.get("relays", ()))
         return any(place in self._read and message.author in self._rooms[place].members for place in places)
 
+    def ours_in(self, relay: str, room_id: str) -> tuple[PublicKey, ...]:
+        """Our keys that are members of a room, as its relay says."""
+        room = self._rooms.get((relay, room_id))
+        return room.ours if room is not None else ()
+
     def scheme_of(self, event: Event, relay: str) -> ThreadingScheme | None:
         """How messages of the room of an event are read and answered, if it is one with threads."""
         room = self._rooms.get((relay, group_of(event)))

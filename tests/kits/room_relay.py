@@ -2,7 +2,7 @@
 
 The rules are those of the relay of github.com/block/buzz in September 2026, and the texts of the answers are quoted
 from its sources. With `Rules.plain()` it is a relay of NIP-29 alone: many keys to a connection, every kind, live events
-to every subscription that matches. Left out: files, edits, git, direct messages.
+to every subscription that matches. Its store of files is `relay_store`. Left out: git.
 """
 
 import asyncio
@@ -23,6 +23,8 @@ from tenex.core.errors import InvalidEvent
 from tenex.nostr.events import is_genuine, parse_event, sign, to_wire, unsigned_event
 from tenex.nostr.filters import Matcher
 from tenex.nostr.keys import SecretKey
+
+from .relay_store import QUIET, RelayStore, StoreConnection, given
 
 Raw = dict[str, Any]
 
@@ -61,6 +63,8 @@ class Rules:
     """Events of a key, and in how many seconds."""
     threads: bool = True
     """Marks of replies are checked, and 39000 has the type of a room in `t`."""
+    store: bool = True
+    """Files are stored on its host."""
     max_subscriptions: int = 1024
     keys: frozenset[str] | None = None
     """The members of the workspace; None: everybody. The others are refused at AUTH."""
@@ -69,7 +73,8 @@ class Rules:
     def plain(cls, **more: Any) -> Self:
         """The rules of NIP-29 alone."""
         off = dict.fromkeys(
-            ("one_key", "auth_first", "live_by_room", "gated", "listed_kinds", "dates", "quotas", "threads"), False
+            ("one_key", "auth_first", "live_by_room", "gated", "listed_kinds", "dates", "quotas", "threads", "store"),
+            False,
         )
         return cls(**{**off, **more})
 
@@ -106,6 +111,7 @@ class RoomRelay:
         """When a frame came, by which key, and its first word."""
         self.clients: set[_Client] = set()
         self.usage: defaultdict[tuple[str, str], deque[float]] = defaultdict(deque)
+        self.store = RelayStore(is_member=self._is_known, now=now, is_there=rules.store)
         self._server: Server | None = None
 
     @property
@@ -154,6 +160,7 @@ class RoomRelay:
 
     async def start(self) -> None:
         """Listen; after a stop on the same port."""
+        connection = type("Connection", (StoreConnection,), {"store": self.store})
         self._server = await serve(
             self._talk,
             "127.0.0.1",
@@ -162,8 +169,11 @@ class RoomRelay:
             ping_interval=None,
             close_timeout=0.2,
             max_size=1 << 21,
+            create_connection=connection,
+            logger=QUIET,
         )
         self.port = next(iter(self._server.sockets)).getsockname()[1]
+        self.store.url = f"http://127.0.0.1:{self.port}"
 
     # ---- what it does ----
 
@@ -291,7 +301,14 @@ class RoomRelay:
         self.answers.append((event, False, why))
         client.send("OK", event["id"], False, why)
 
+    def _is_known(self, key: str) -> bool:
+        """Whether a key is a member of the workspace: of a room of it at least."""
+        return any(key in room.members for room in self.rooms.values())
+
     def _document(self, connection: ServerConnection, request: Request) -> Response | None:
+        file = given(self.store, request)
+        if file is not None:
+            return file
         if "nostr+json" not in request.headers.get("Accept", ""):
             return None
         limits = {"max_message_length": 524288, "max_subscriptions": self.rules.max_subscriptions, "max_limit": 10000}

@@ -7,7 +7,8 @@ of the thread's root, and every message in the thread belongs to it.
 Answers go into the thread, to its root, as the clients' own do; their text is Markdown. With `answers` of the settings
 they go to the top of the room instead where the message was written there, and quote it (a `q` tag).
 
-Members of origin beyond those of `base`: root and is_reply (the message was written in a thread).
+Members beyond those of `base`: of the address markdown (clients draw it), of the origin root and is_reply (the message
+was written in a thread).
 """
 
 from collections.abc import Collection
@@ -47,7 +48,7 @@ class RoomThreads(ThreadingScheme):
             root_relay=here,
             parent=parents[-1] if is_reply else "",
             references=base.references_of(event, *parents[-1:], *roots[:1]),
-            address={},
+            address={"markdown": True},
             origin={"root": root, "is_reply": is_reply},
         )
 
