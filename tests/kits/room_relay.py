@@ -34,6 +34,8 @@ IN_A_ROOM: Final = frozenset({9, 40002, 40003, 40008, 45001, 45003, 9000, 9001, 
 """`invalid: channel-scoped events must include an h tag`."""
 KINDS: Final = OF_THE_WORKSPACE | IN_A_ROOM | {5, 7, 1059, 9007, 9021}
 """All others are refused: `restricted: unknown event kind`."""
+MODERATING: Final = frozenset({"owner", "admin"})
+"""Roles that may delete what others wrote."""
 GATED: Final = frozenset({1059, 24200, 30622, 44100, 44101, 44200})
 """Kinds that are given only to a filter whose `#p` is exactly the key of the connection."""
 AUTH_WITHIN: Final = 5.0
@@ -86,6 +88,8 @@ class Room:
     id: str
     name: str
     private: bool = False
+    sort: str = "stream"
+    """`stream`, `forum` or `dm`."""
     members: dict[str, str] = field(default_factory=dict)
 
 
@@ -120,9 +124,9 @@ class RoomRelay:
 
     # ---- what a test does to it ----
 
-    def make(self, name: str, *members: str, private: bool = False) -> str:
+    def make(self, name: str, *members: str, private: bool = False, sort: str = "stream") -> str:
         """Make a room with these members; returns its id."""
-        room = Room(id=str(uuid.uuid4()), name=name, private=private)
+        room = Room(id=str(uuid.uuid4()), name=name, private=private, sort=sort)
         self.rooms[room.id] = room
         for member in members:
             room.members[member] = "member"
@@ -185,11 +189,13 @@ class RoomRelay:
         self._take(event, room)
 
     def _announce(self, room: Room) -> None:
-        head = [["d", room.id], *([["t", "stream"]] if self.rules.threads else [])]
+        head = [["d", room.id], *([["t", room.sort]] if self.rules.threads else [])]
         is_private = ["private" if room.private else "public"]
         self._by_relay(39000, [*head, ["name", room.name], is_private, ["closed"]], room.id)
         members = [["p", key, "", role] for key, role in room.members.items()]
         self._by_relay(39002, [*head, *members], room.id)
+        moderators = [["p", key, role] for key, role in room.members.items() if role in MODERATING]
+        self._by_relay(39001, [["d", room.id], *moderators], room.id)
 
     def _take(self, event: Raw, room: str) -> None:
         if not 20000 <= event["kind"] < 30000:
@@ -239,6 +245,7 @@ class RoomRelay:
             raise RefusedEvent("restricted: not a channel member")
         if kind in IN_A_ROOM and self.rules.threads:
             self._check_thread(event, room_id)
+        self._check_target(event, target)
         return room_id
 
     def is_open_to(self, key: str, room_id: str) -> bool:
@@ -260,6 +267,24 @@ class RoomRelay:
             root = parent[0]["id"]
         if marks.get("root", marks["reply"]) != root:
             raise RefusedEvent("invalid: root tag does not match thread ancestry")
+
+    def _check_target(self, event: Raw, target: tuple[Raw, str] | None) -> None:
+        """An edit or a deletion is of what is there, by its author; a 9005 may be by who moderates the room."""
+        kind = event["kind"]
+        if kind not in (5, 9005, 40003):
+            return
+        if kind == 5 and len(_values(event, "e") + _values(event, "a")) != 1:
+            raise RefusedEvent("invalid: deletion must reference exactly one target")
+        if target is None:
+            if kind == 5:
+                return
+            raise RefusedEvent("invalid: target event not found")
+        if kind != 5 and target[1] not in _values(event, "h"):
+            raise RefusedEvent("invalid: target event belongs to a different channel")
+        room = self.rooms.get(target[1])
+        is_moderated = room is not None and room.members.get(event["pubkey"]) in MODERATING
+        if target[0]["pubkey"] != event["pubkey"] and not (kind == 9005 and is_moderated):
+            raise RefusedEvent("restricted: not the author")
 
     def wait_for(self, key: str, what: str, limit: tuple[int, float]) -> int:
         """Count a use of a quota; the seconds to wait where it is over, else 0."""
