@@ -84,16 +84,36 @@ def request(scenario: Scenario) -> str:
 def test_the_picture_of_a_number_chooses(picture: str, choice: str) -> None:
     scenario = asking(options=["red", "blue"])
     sent = [record for record in scenario.records(r.MessageSent) if record.purpose == "question"]
-    assert sent[-1].text == "Which colour?\n1️⃣ red\n2️⃣ blue"
+    how = "Reply or react with a number, or reply in words."
+    assert sent[-1].text == f"Which colour?\n1️⃣ red\n2️⃣ blue\n{how}"
     react(scenario, picture, question(scenario))
     assert answers(scenario) == [choice]
     check_invariants(scenario)
 
 
-def test_of_more_than_ten_choices_none_has_a_picture() -> None:
-    scenario = asking(options=[str(number) for number in range(11)])
+def test_of_more_than_ten_choices_none_has_a_picture_and_each_has_its_number() -> None:
+    scenario = asking(options=[f"colour {letter}" for letter in "abcdefghijk"])
     sent = [record for record in scenario.records(r.MessageSent) if record.purpose == "question"]
-    assert sent[-1].text.startswith("Which colour?\n- 0\n- 1")
+    assert sent[-1].text.startswith("Which colour?\n1. colour a\n2. colour b")
+    assert sent[-1].text.endswith("\n11. colour k\nReply with a number, or reply in words.")
+    scenario.user_writes("11", reply_to=question(scenario))
+    assert answers(scenario) == ["colour k"]
+
+
+@pytest.mark.parametrize("text", ["Dark Blue", " “dark  blue”! ", "2", "2.", "2️⃣", "@executor dark blue", "@executor 2"])
+def test_a_reply_that_is_exactly_a_choice_is_that_choice(text: str) -> None:
+    scenario = asking(options=["red", "dark blue"])
+    scenario.user_writes(text, reply_to=question(scenario))
+    assert answers(scenario) == ["dark blue"]
+    written = scenario.records(r.MessageRecorded)[-1]
+    assert written.text == text, "the journal keeps what was written"
+
+
+@pytest.mark.parametrize("text", ["dark blue, please", "3", "0", "blue", "red or dark blue"])
+def test_any_other_reply_is_read_by_the_agent_as_it_was_written(text: str) -> None:
+    scenario = asking(options=["red", "dark blue"])
+    scenario.user_writes(text, reply_to=question(scenario))
+    assert answers(scenario) == [text]
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from tenex.core.people import permissions
 from tenex.core.signals import ApprovalDecided, InboundMessage, MessageDeleted, MessageReceived
 from tenex.core.state import State
 from tenex.core.text.foreign import plain
-from tenex.core.text.names import is_key, is_mention
+from tenex.core.text.names import without_leading_mentions
 from tenex.core.transaction import Transaction
 from tenex.core.work import runs
 from tenex.core.work.run import Call, CallState
@@ -96,7 +96,7 @@ def is_meant(transaction: Transaction, written: InboundMessage) -> bool:
     is_reply = is_about_request(state, written)
     # a plan or the skipping of gates could be meant
     is_free = bool(state.approvals.open) and not any(kind.asks_user for kind in state.kinds.values())
-    return (is_reply or is_free) and isinstance(read_answer(_without_mentions(written.text)), Answer)
+    return (is_reply or is_free) and isinstance(read_answer(without_leading_mentions(written.text)), Answer)
 
 
 def _unclear(words: str, request: Request) -> str:
@@ -112,7 +112,7 @@ def _read(written: InboundMessage) -> tuple[Answer, ...]:
     if written.is_reaction:
         reaction = read_picture(written.text)
         return (reaction,) if reaction is not None else ()
-    return read_answers(_without_mentions(written.text))
+    return read_answers(without_leading_mentions(written.text))
 
 
 def _say(transaction: Transaction, request: Request, text: str) -> None:
@@ -120,14 +120,6 @@ def _say(transaction: Transaction, request: Request, text: str) -> None:
     run = transaction.state.work.runs[request.run]
     first = next(iter(request.left.values()))
     send_as_agent(transaction, run, text, "question", call=first.call)
-
-
-def _without_mentions(text: str) -> str:
-    """A reply without the names of those who are answered, which clients put before it."""
-    rest = text.strip()
-    while rest and (is_mention(rest.split(maxsplit=1)[0]) or is_key(rest.split(maxsplit=1)[0])):
-        rest = " ".join(rest.split(maxsplit=1)[1:])
-    return rest
 
 
 def _in_the_thread(transaction: Transaction, signal: MessageReceived, *, is_only: bool) -> bool:

@@ -70,7 +70,7 @@ def reply_by(transaction: Transaction, signal: MessageReceived) -> str:
 
 def _answer(call: Call, picture: str) -> str:
     """The choice that a picture means, or a yes or no where the question asks for that."""
-    choices = choices_of(call.request.arguments)
+    choices = choices_of(call.request)
     number = number_in(picture)
     if number:
         return choices[number - 1] if number <= len(choices) else ""
