@@ -1,4 +1,7 @@
-"""Deletions (NIP-09): which of their own events the author of a kind 5 takes back."""
+"""Deletions: which of their own events the author of a kind 5 (NIP-09), or in a room of a 9005 (NIP-29), takes back.
+
+A moderator's 9005 of what others wrote takes nothing back here.
+"""
 
 from typing import Final
 
@@ -8,6 +11,8 @@ from .events import Event
 from .threading.base import is_hex64, tags_named
 
 DELETION: Final = 5
+ROOM_DELETION: Final = 9005
+DELETIONS: Final = frozenset({DELETION, ROOM_DELETION})
 
 MOST: Final = 100
 """Events of one deletion that are looked at: clients write one."""
@@ -15,7 +20,7 @@ MOST: Final = 100
 
 def deleted_events(event: Event) -> tuple[EventId, ...]:
     """The ids that a deletion names; () for an event of another kind."""
-    if event.kind != DELETION:
+    if event.kind not in DELETIONS:
         return ()
     ids = dict.fromkeys(EventId(tag[1]) for tag in tags_named(event, "e") if is_hex64(tag[1]))
     return tuple(ids)[:MOST]

@@ -11,8 +11,10 @@ from tenex.core.conversation import new_conversation
 from tenex.core.ids import ConversationId, EventId, PublicKey
 from tenex.core.inbox.commands import stops_wait
 from tenex.core.inbox.reactions import asks_yes_or_no
+from tenex.core.inbox.uncounted import MOST_A_DAY
 from tenex.core.phases import Phase
 from tenex.core.signals import InboundMessage, MessageReceived
+from tenex.core.totals.costs import DAY
 from tenex.workflows.phases import records as p
 from tests.fakes.scenario import (
     ALICE,
@@ -154,8 +156,9 @@ def test_any_other_picture_is_thanks(text: str, options: list[str] | None, pictu
 
 def test_a_picture_of_who_was_not_asked_or_to_another_message_answers_nothing() -> None:
     scenario = asking("Shall I delete it?")
-    assert react(scenario, "👍", question(scenario), author=BOB, role=Role.MEMBER, name="bob") == []
+    react(scenario, "👍", question(scenario), author=BOB, role=Role.MEMBER, name="bob")
     assert react(scenario, "👍", request(scenario)) == []
+    assert answers(scenario) == []
     react(scenario, "👍", question(scenario))
     assert answers(scenario) == ["👍"]
     assert react(scenario, "👎", question(scenario)) == [], "it has been answered"
@@ -185,11 +188,50 @@ def test_a_thumb_on_the_plan_approves_it_and_only_for_who_may() -> None:
     scenario.converse("design it")
     plan = next(one for one in reversed(scenario.records(r.MessageSent)) if one.purpose == "completion")
     shown = str(plan.events[0].id)
-    assert react(scenario, "👍", shown, author=BOB, role=Role.MEMBER, name="bob") == []
+    react(scenario, "👍", shown, author=BOB, role=Role.MEMBER, name="bob")
+    only = "Only an owner can decide that, or the member who began this conversation."
+    assert scenario.sent_texts()[-1] == only
+    assert scenario.records(p.PlanApproved) == []
     assert react(scenario, "❤️", shown) == []
     react(scenario, "👍", shown)
     assert len(scenario.records(p.PlanApproved)) == 1
     assert react(scenario, "👍", shown) == [], "a second thumb is thanks"
+
+
+# ---- who may not decide ----------------------------------------------------------------------------------------------
+
+
+def test_who_may_not_answer_is_informed_once_for_each_question_also_after_a_restart() -> None:
+    scenario = asking("Shall I delete it?")
+    asked = question(scenario)
+    bob: dict[str, Any] = {"author": BOB, "role": Role.GUEST, "name": "bob"}
+    assert react(scenario, "❤️", asked, **bob) == [], "thanks need no notice"
+    react(scenario, "👍", asked, **bob)
+    notice = scenario.records(r.MessageSent)[-1]
+    assert notice.text == "Executor asked alice or an owner, so your reaction is no answer."
+    assert notice.notifies == (BOB,)
+    assert ("p", BOB) in notice.tags
+    assert react(scenario, "👎", asked, **bob) == []
+    scenario.crash()
+    assert react(scenario, "👍", asked, **bob) == []
+    react(scenario, "👍", asked, author=CAROL, role=Role.GUEST, name="carol")
+    assert len(scenario.records(r.AnswerUncounted)) == 2
+    react(scenario, "👍", asked)
+    assert answers(scenario) == ["👍"], "it still waits for who was asked"
+    check_invariants(scenario)
+
+
+def test_a_room_full_of_guests_gets_fifty_such_notices_a_day() -> None:
+    scenario = asking("Shall I delete it?")
+    asked = question(scenario)
+    for number in range(MOST_A_DAY + 5):
+        author = PublicKey(f"{number:064x}")
+        react(scenario, "👍", asked, author=author, role=Role.GUEST, name=f"guest {number}")
+    assert len(scenario.records(r.AnswerUncounted)) == MOST_A_DAY
+    late = PublicKey("d" * 64)
+    scenario.now = type(scenario.now)(scenario.now + DAY)
+    react(scenario, "👍", asked, author=late, role=Role.GUEST, name="late")
+    assert scenario.records(r.AnswerUncounted)[-1].author == late
 
 
 # ---- stop signs ------------------------------------------------------------------------------------------------------

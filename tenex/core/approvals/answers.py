@@ -22,6 +22,7 @@ from tenex.core.answers.yes_no import REASON, Answer, Unclear, read_answer, read
 from tenex.core.delivery.outgoing import notify, send_as_agent
 from tenex.core.ids import EventId, Millis, PublicKey
 from tenex.core.inbox.command import Command, record_command
+from tenex.core.inbox.uncounted import report_uncounted
 from tenex.core.memory.window import in_a_line
 from tenex.core.people import permissions
 from tenex.core.signals import ApprovalDecided, InboundMessage, MessageDeleted, MessageReceived
@@ -76,9 +77,10 @@ def take_answer(transaction: Transaction, signal: MessageReceived, *, is_only: b
     is_theirs = permissions.may_allow_calls(transaction.policy, author=written.author, role=signal.role)
     if not answers and not is_theirs:
         return False
-    _record(transaction, signal, written.text)
+    if is_theirs or not written.is_reaction:
+        _record(transaction, signal, written.text)
     if not is_theirs:
-        notify(transaction, _who(transaction))
+        report_uncounted(transaction, signal, _who(transaction))
     elif over is not None:
         by = f" by {over.name}" if over.name else ""
         notify(transaction, f"“{over.line}” has been answered already: it is {message.ENDINGS[over.outcome]}{by}.")

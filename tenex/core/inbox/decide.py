@@ -318,15 +318,20 @@ def _asked_of(transaction: Transaction, call: Call) -> PublicKey:
     return call.asked_of or transaction.state.on_behalf_of
 
 
-def _report_not_asked(transaction: Transaction, runs: Sequence[Run], call: Call) -> None:
-    """Notify a user who answered what someone else was asked that the question stays open."""
+def asked_person(transaction: Transaction, call: Call) -> str:
+    """Who may answer a question, in words."""
     state = transaction.state
     names_of = {
         message.author: message.name for message in (*state.memory.recent, *state.cycle.messages) if message.role
     }
     who = names_of.get(_asked_of(transaction, call))
+    return f"{who} or an owner" if who and not is_placeholder(who) else "someone else"
+
+
+def _report_not_asked(transaction: Transaction, runs: Sequence[Run], call: Call) -> None:
+    """Notify a user who answered what someone else was asked that the question stays open."""
     names = ", ".join(dict.fromkeys(run.name for run in runs))
-    whose = f"{who} or an owner" if who and not is_placeholder(who) else "someone else"
+    whose = asked_person(transaction, call)
     notify(
         transaction, f"{names} asked {whose}, so your words are no answer. They read them when that answer is there."
     )
