@@ -155,11 +155,14 @@ def _edit(transaction: Transaction, reading: Reading) -> bool:
         _withdraw(transaction, original, was_read=False)
         return False
 
+    if not signal.is_plain:
+        note_awake(transaction, signal)
     record_correction(transaction, signal, original)
     if original is None:
         notify(transaction, "An edit changes no command and no answer. Write it anew.")
     elif state.reads_messages or state.has_open_kind:
         notify(transaction, "What you edited was read before, and work goes on as it was. `/stop` ends it.")
+    _report_files(transaction, signal)
     return True
 
 
