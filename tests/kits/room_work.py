@@ -1,4 +1,4 @@
-"""A daemon with scripted models in a room of a relay with Buzz's rules, and its owner there."""
+"""A room of the test relay, the folder of a daemon whose keys are its members, and what its scripted agents do."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from tests.fakes.modelprotocol import Reply
 from tests.fakes.modelscripts import Asked, Team, brisk, calls, complete
-from tests.fakes.modelserver import ModelServer, model_server
+from tests.fakes.modelserver import ModelScript, ModelServer, model_server
 from tests.kits.daemon_approvals import UNCONFINED, runs
 from tests.kits.room_person import RoomPerson, room_person
 from tests.kits.room_relay import Raw, RoomRelay, Rules, room_relay
@@ -16,6 +16,26 @@ from tests.service.kit import Folder
 from tests.service.loopback import folder_with_model
 
 Worker = Callable[[Asked], Reply]
+
+
+class Workplace(NamedTuple):
+    """What there is before anybody connects; the owner of the folder is a member of the room too."""
+
+    relay: RoomRelay
+    folder: Folder
+    server: ModelServer
+    room: str
+
+
+@asynccontextmanager
+async def workplace(
+    data: Path, model: ModelScript, settings: str = "", rules: Rules | None = None
+) -> AsyncIterator[Workplace]:
+    """Serve the relay and the model for as long as the block lasts."""
+    async with room_relay(rules) as relay, model_server(model) as server:
+        folder = folder_with_model(data, relay.url, server, settings)
+        room = relay.make("room", folder.owner.public, *folder.public_keys)
+        yield Workplace(relay, folder, server, room)
 
 
 class Working(NamedTuple):
@@ -42,11 +62,11 @@ async def at_work_in_a_room(
     data: Path, settings: str = "", *, worker: Worker | None = None, rules: Rules | None = None
 ) -> AsyncIterator[Working]:
     """A folder for a daemon whose agent wants to run a command, unless it works otherwise; nothing runs yet."""
-    async with room_relay(rules or Rules()) as relay, model_server(Team(worker=worker or runs())) as server:
-        folder = folder_with_model(data, relay.url, server, f"{UNCONFINED}{settings}")
-        room = relay.make("room", folder.owner.public, *folder.public_keys)
-        async with room_person(relay, folder.owner, room) as owner:
-            yield Working(relay, folder, server, room, owner)
+    async with (
+        workplace(data, Team(worker=worker or runs()), f"{UNCONFINED}{settings}", rules) as place,
+        room_person(place.relay, place.folder.owner, place.room) as owner,
+    ):
+        yield Working(*place, owner)
 
 
 def asks(question: str, *options: str) -> Worker:
