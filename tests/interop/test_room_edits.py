@@ -10,12 +10,13 @@ from tenex.core.config import Role
 from tenex.nostr.keys import KeyRing, SecretKey
 from tests.fakes.modelprotocol import Answer, Hangs, Reply
 from tests.fakes.modelscripts import Asked, Team, calls
-from tests.fakes.modelserver import ModelScript, ModelServer, model_server
+from tests.fakes.modelserver import ModelScript, ModelServer
 from tests.kits.daemon_approvals import UNCONFINED
 from tests.kits.room_person import RoomPerson, room_person
-from tests.kits.room_relay import RoomRelay, Rules, room_relay
+from tests.kits.room_relay import RoomRelay
+from tests.kits.room_work import workplace
 from tests.service.kit import Folder, of_kind
-from tests.service.loopback import QUICK, folder_with_model, serving
+from tests.service.loopback import QUICK, serving
 from tests.service.person import until
 
 
@@ -24,11 +25,11 @@ async def in_a_room(
     data: Path, model: ModelScript
 ) -> AsyncIterator[tuple[RoomRelay, Folder, ModelServer, str, RoomPerson]]:
     """A folder whose keys are in a room with their owner; no daemon runs yet."""
-    async with room_relay(Rules()) as relay, model_server(model) as server:
-        folder = folder_with_model(data, relay.url, server, f"{UNCONFINED}{QUICK}")
-        room = relay.make("room", folder.owner.public, *folder.public_keys)
-        async with room_person(relay, folder.owner, room) as owner:
-            yield relay, folder, server, room, owner
+    async with (
+        workplace(data, model, f"{UNCONFINED}{QUICK}") as place,
+        room_person(place.relay, place.folder.owner, place.room) as owner,
+    ):
+        yield *place, owner
 
 
 def recorded(folder: Folder, name: str) -> list[Any]:
