@@ -26,7 +26,7 @@ from tenex.core.signals import InboundMessage
 from tenex.core.values import replace
 from tenex.log import get_logger
 
-from .deletions import DELETIONS
+from .deletions import DELETIONS, ROOM_DELETION
 from .events import Event
 from .filters import Filter, names_a_room
 from .pool import RelayPool
@@ -181,7 +181,11 @@ class Rooms:
 
     def may_be_wanted(self, raw: Mapping[str, Any], relay: str) -> bool:
         """Whether a raw event of another key may be for us because of the room it was sent to."""
-        if not self._read or raw["kind"] not in _SAID or not self._rules().members_may_write:
+        if not self._read or raw["kind"] not in _SAID:
+            return False
+        if raw["kind"] == ROOM_DELETION and self._moderates_a_room(raw["pubkey"], relay):
+            return True
+        if not self._rules().members_may_write:
             return False
         is_of_one_event = raw["kind"] in DELETIONS or (raw["kind"] == REACTION and not names_a_room(raw))
         if is_of_one_event:  # nothing is looked up for a stranger's
@@ -211,8 +215,13 @@ class Rooms:
     def moderates(self, event: Event, relay: str) -> bool:
         """Whether an event in a room is by who may delete what others wrote there: its relay says so."""
         room = self._rooms.get((relay, group_of(event)))
-        is_of_relay = bool(event.pubkey) and event.pubkey == self._pool.rooms_key(relay)
+        is_of_relay = event.pubkey == self._pool.rooms_key(relay)
         return room is not None and (is_of_relay or event.pubkey in room.moderators)
+
+    def _moderates_a_room(self, author: PublicKey, relay: str) -> bool:
+        """Whether an author moderates a room of a relay that is read."""
+        is_of_relay = author == self._pool.rooms_key(relay)
+        return is_of_relay or any(author in self._rooms[place].moderators for place in self._read if place[0] == relay)
 
     def as_addressed(self, message: InboundMessage, event: Event, relay: str) -> InboundMessage:
         """A message as one to our key in the room, where that is for direct messages and a person wrote it.

@@ -142,3 +142,25 @@ async def test_rich_text_and_diffs_are_read_as_text(tmp_path: Path) -> None:
         for kind in (40002, 40008):
             name = await owner.say(room, "/status", project, kind=kind)
             await owner.until(lambda event, name=name: ["e", name, "", "reply"] in event["tags"])  # type: ignore[misc]
+
+
+async def test_moderation_counts_also_where_only_people_of_the_settings_write(tmp_path: Path) -> None:
+    settings = f'{UNCONFINED}{QUICK}\n[rooms]\nwriters = "people"\n'
+    async with workplace(tmp_path / "data", lambda _: Hangs(), settings) as (relay, folder, server, room):
+        admin = SecretKey.generate()
+        relay.add(room, admin.public, "owner")
+        async with (
+            room_person(relay, folder.owner, room) as owner,
+            room_person(relay, admin, room) as moderator,
+            serving(folder, server),
+        ):
+            project = ["p", folder.project.public]
+            unheard = await moderator.say(room, "Build it", project)
+            names = [await owner.say(room, text, project) for text in ("Build it", "Build that")]
+            for name in names:
+                await until(lambda name=name: folder.state(name).router.question)  # type: ignore[misc]
+            await moderator.delete(names[0], room)
+            relay.publish_own(9005, [["h", room], ["e", names[1]]], room)
+            for name in names:
+                await until(lambda name=name: not folder.state(name).cycle.messages)  # type: ignore[misc]
+            assert unheard not in folder.names

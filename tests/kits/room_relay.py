@@ -147,6 +147,10 @@ class RoomRelay:
         self._announce(room)
         self._by_relay(44101, [["p", member], ["h", room_id]])
 
+    def publish_own(self, kind: int, tags: Sequence[Sequence[str]], room: str) -> None:
+        """Publish an event of the relay itself in a room."""
+        self._by_relay(kind, tags, room)
+
     def accepted(self, kind: int, **tags: str) -> list[Raw]:
         """The stored events of a kind, each once, that have these tags."""
         kept = (event for event, _ in self.stored if event["kind"] == kind)
