@@ -157,7 +157,10 @@ class Rooms:
         self._group: asyncio.TaskGroup | None = None
         self._since = int(now())
         self._looked_at: dict[str, float] = {}
-        """When the rooms of each relay were last read."""
+        """When the rooms of each relay were last read, all of them."""
+        self._pauses: dict[str, float] = {}
+        """Seconds until each relay that has left something unanswered since then is looked at again."""
+        self._timers: dict[str, asyncio.TimerHandle] = {}
         self._reporting: dict[str, tuple[frozenset[PublicKey], bool]] = {}
         """Our keys whose joining and leaving each relay reports, and whether to a connection of each."""
 
@@ -352,7 +355,7 @@ class Rooms:
         looked_at = self._now()
         rooms = await self._joined(relay, None)
         if rooms is None:
-            asyncio.get_running_loop().call_later(SOON, self.on_relay, relay)
+            self._look_again(relay)
             return
         self._subscribe_to_membership(relay)  # after the first answer: now it is known whether a connection has one key
         seen_by: dict[str, PublicKey | None] = dict.fromkeys(rooms)
@@ -365,13 +368,25 @@ class Rooms:
 
         for reader in dict.fromkeys(seen_by.values()):
             room_ids = sorted(room_id for room_id, by in seen_by.items() if by == reader)
-            await self._describe(relay, room_ids[:MOST_ROOMS], LOOKING, reader)
+            is_whole = await self._describe(relay, room_ids[:MOST_ROOMS], LOOKING, reader) and is_whole
         for place, room in list(self._rooms.items()):
             if place[0] == relay and room.ours and place[1] not in seen_by and is_whole:
                 log.info("room.left", relay=relay, room=room.id)
                 self._rooms[place] = Room(relay=relay, id=room.id, name=room.name, has_threads=room.has_threads)
         self._follow(relay)
+        if not is_whole:  # what is read of a room that is found later begins where all were last known
+            self._look_again(relay)
+            return
         self._looked_at[relay] = looked_at
+        self._pauses.pop(relay, None)
+
+    def _look_again(self, relay: str) -> None:
+        """Look at a relay that has not answered everything soon, and ever later."""
+        pause = self._pauses.get(relay, SOON)
+        self._pauses[relay] = min(2 * pause, AGAIN)
+        if relay in self._timers:
+            self._timers[relay].cancel()
+        self._timers[relay] = asyncio.get_running_loop().call_later(pause, self.on_relay, relay)
 
     async def _joined(self, relay: str, key: PublicKey | None) -> list[str] | None:
         """The rooms of a relay that our keys are in; a private one is shown to its members only, so each key asks.
@@ -403,15 +418,15 @@ class Rooms:
         except ValueError:  # no room: the relay is looked at once a minute all the same
             log.info("rooms.membership_not_reported", relay=relay)
 
-    async def _describe(self, relay: str, room_ids: list[str], patience: float, key: PublicKey | None) -> None:
-        """Ask a relay for the members and the sort of rooms, with the connection of a key."""
+    async def _describe(self, relay: str, room_ids: list[str], patience: float, key: PublicKey | None) -> bool:
+        """Ask a relay for the members and the sort of rooms, with the connection of a key; whether it has answered."""
         if not room_ids:
-            return
+            return True
         filters: list[Filter] = [{"kinds": [METADATA, ADMINS, MEMBERS], "#d": room_ids}]
         unread: list[str] = []
         events = await self._pool.fetch(filters, patience, unread, only=relay, key=key)
         if relay in unread:
-            return
+            return False
         own_keys = self._own_keys()
         described = self._newest([event for event in events if event.kind == METADATA], relay)
         counted = self._newest([event for event in events if event.kind == MEMBERS], relay)
@@ -434,6 +449,7 @@ class Rooms:
                 ours=tuple(sorted(member for member in members if member in own_keys)),
                 reader=key,
             )
+        return True
 
     def _newest(self, events: Collection[Event], relay: str) -> dict[str, Event]:
         """The newest event of each room that the relay itself has signed."""
