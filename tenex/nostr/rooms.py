@@ -1,8 +1,8 @@
 """The rooms that our keys are members of: groups of a relay (NIP-29), which Buzz calls channels.
 
 A relay of rooms says in its document (NIP-11) that it has them, and with which key it signs what it says of them: 39000
-(name and sort of a room), 39002 (its members), 44100 and 44101 (a key has joined or left, of Buzz). Events of these
-kinds by any other key are ignored, since anybody could make themselves a member.
+(name and sort of a room), 39001 (who is in charge), 39002 (its members), 44100 and 44101 (a key has joined or left, of
+Buzz). Events of these kinds by any other key are ignored, since anybody could make themselves a member.
 
     look at a relay: 39002 that name our keys ─► 39000 of those rooms ─► a REQ of its own for each room
 
@@ -15,6 +15,7 @@ members. So a first message never gets an answer in the wrong place.
 
 import asyncio
 import time
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -36,10 +37,11 @@ from .threading.room_threads import ROOM_THREADS, ROOM_TOP
 log = get_logger(__name__)
 
 METADATA: Final = 39000
+ADMINS: Final = 39001
 MEMBERS: Final = 39002
 JOINED: Final = 44100
 LEFT: Final = 44101
-ROOM_KINDS: Final = frozenset({METADATA, MEMBERS, JOINED, LEFT})
+ROOM_KINDS: Final = frozenset({METADATA, ADMINS, MEMBERS, JOINED, LEFT})
 """What a relay says of rooms."""
 
 PATIENCE: Final = 5.0
@@ -62,6 +64,10 @@ MOST_ROOMS: Final = 400
 """Of one relay: each has a subscription."""
 MOST_MEMBERS: Final = 5000
 """Of one room that are kept."""
+MOST_FOUND: Final = 1000
+"""Rooms of one relay among which one is looked for by its name."""
+IN_CHARGE: Final = frozenset({"owner", "admin"})
+"""Roles that Buzz's 39002 gives to those who may add others to a private room."""
 BEFORE: Final = 60
 """Seconds before joining a room from which it is read: the message that asks us in may be older, and clocks differ."""
 
@@ -98,6 +104,8 @@ class Room:
     """Whether clients show threads in it: its 39000 names the sort of the room."""
     members: Mapping[PublicKey, str] = field(default_factory=dict)
     """Their roles."""
+    admins: frozenset[PublicKey] = frozenset()
+    """Those in charge of it."""
     ours: tuple[PublicKey, ...] = ()
     """Our keys that are members."""
     reader: PublicKey | None = None
@@ -149,6 +157,7 @@ class Rooms:
         self._wake = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
         self._since = int(now())
+        self._looking: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._looked_at: dict[str, float] = {}
         """When the rooms of each relay were last read."""
         self._reporting: dict[str, tuple[frozenset[PublicKey], bool]] = {}
@@ -171,6 +180,10 @@ class Rooms:
         if place in self._read:
             return ""
         return self._no_room.get(place, "") if self._is_chosen(room) else "left out by `rooms.only`"
+
+    def known(self, relay: str, room_id: str) -> Room | None:
+        """A room as its relay has described it last, whether or not a key of ours is in it."""
+        return self._rooms.get((relay, room_id))
 
     def may_be_wanted(self, raw: Mapping[str, Any], relay: str) -> bool:
         """Whether a raw event of another key may be for us because of the room it was sent to."""
@@ -291,13 +304,39 @@ class Rooms:
                     self._wake.clear()
                     due = self._due
                     self._due = set()
-                    await asyncio.gather(*map(self._look_at, due))
+                    await asyncio.gather(*map(self.look_at, due))
         finally:
             self._group = None
 
     def start(self, since: int) -> None:
         """Read the rooms that a relay is first found to have from this second on."""
         self._since = since
+
+    async def find(self, relay: str, text: str) -> list[Room]:
+        """The rooms of a relay with an id or a name, as far as the relay shows them to our keys.
+
+        Raises:
+            TimeoutError: the relay did not answer.
+        """
+        text = " ".join(text.split())
+        named = [room for room in self.listed() if room.relay == relay and text in (room.id, room.name)]
+        if named:
+            return named
+        unread: list[str] = []
+        wanted: list[Filter] = [{"kinds": [METADATA], "limit": MOST_FOUND}]
+        events = await self._pool.fetch(wanted, PATIENCE, unread, only=relay)
+        if relay in unread:
+            raise TimeoutError
+        described = self._newest(events, relay)
+        room_ids = [room_id for room_id, event in described.items() if text in (room_id, _name_in(event))]
+        await self._describe(relay, room_ids[:MOST_LOOK_UPS], PATIENCE, None)
+        rooms = (self._rooms.get((relay, room_id)) for room_id in room_ids)
+        return [room for room in rooms if room is not None]
+
+    async def look_at(self, relay: str) -> None:
+        """Read anew which rooms of a relay our keys are in; then those are read, and no others."""
+        async with self._looking[relay]:
+            await self._look_at(relay)
 
     async def _look_at(self, relay: str) -> None:
         if not self._pool.rooms_key(relay):
@@ -360,7 +399,7 @@ class Rooms:
         """Ask a relay for the members and the sort of rooms, with the connection of a key."""
         if not room_ids:
             return
-        filters: list[Filter] = [{"kinds": [METADATA, MEMBERS], "#d": room_ids}]
+        filters: list[Filter] = [{"kinds": [METADATA, ADMINS, MEMBERS], "#d": room_ids}]
         unread: list[str] = []
         events = await self._pool.fetch(filters, patience, unread, only=relay, key=key)
         if relay in unread:
@@ -368,17 +407,22 @@ class Rooms:
         own_keys = self._own_keys()
         described = self._newest([event for event in events if event.kind == METADATA], relay)
         counted = self._newest([event for event in events if event.kind == MEMBERS], relay)
+        in_charge = self._newest([event for event in events if event.kind == ADMINS], relay)
         for room_id in room_ids:
             self._asked_at[relay, room_id] = self._now()
             metadata = described.get(room_id)
             members = _members_of(counted[room_id]) if room_id in counted else {}
+            admins = {key for key, role in members.items() if role in IN_CHARGE}
+            if room_id in in_charge:
+                admins |= _members_of(in_charge[room_id]).keys()
             self._rooms[relay, room_id] = Room(
                 relay=relay,
                 id=room_id,
-                name=" ".join(first_value(metadata, "name").split())[:100] if metadata is not None else "",
+                name=_name_in(metadata) if metadata is not None else "",
                 is_private=metadata is not None and any(tag[:1] == ("private",) for tag in metadata.tags),
                 has_threads=metadata is not None and bool(first_value(metadata, "t")),
                 members=members,
+                admins=frozenset(admins),
                 ours=tuple(sorted(member for member in members if member in own_keys)),
                 reader=key,
             )
@@ -427,6 +471,10 @@ _MEMBERSHIP: Final = "rooms"
 _NO_ROOM: Final = "the relay takes no more subscriptions"
 _SAID: Final = frozenset({*KINDS, REACTION, DELETION})
 """The kinds of what people do in rooms."""
+
+
+def _name_in(metadata: Event) -> str:
+    return " ".join(first_value(metadata, "name").split())[:100]
 
 
 def _members_of(event: Event) -> dict[PublicKey, str]:

@@ -1,4 +1,4 @@
-"""Has a running daemon say which rooms it knows."""
+"""Has a running daemon say which rooms it knows, and join, leave and fill them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,9 +7,12 @@ from tenex.app import Application
 from tenex.app.extension import Extension
 from tenex.nostr.rooms import Room
 
+from .membership import Membership
+
 
 def extend(app: Application) -> Extension:
-    """Answer the request for the rooms."""
+    """Answer the requests for rooms."""
+    membership = Membership(app)
 
     def as_dict(room: Room) -> dict[str, Any]:
         return {
@@ -28,4 +31,11 @@ def extend(app: Application) -> Extension:
         """`rooms`: those that a key of the project is a member of."""
         return {"rooms": [as_dict(room) for room in app.rooms.listed()]}
 
-    return Extension(orders={"rooms": listed})
+    return Extension(
+        orders={
+            "rooms": listed,
+            "join_room": membership.join,
+            "leave_room": membership.leave,
+            "invite_to_room": membership.invite,
+        }
+    )
