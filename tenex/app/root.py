@@ -34,6 +34,7 @@ from tenex.core.ports import ExecutionContext, Journal, Model, Observer
 from tenex.core.records import Record
 from tenex.core.signals import MessageReceived
 from tenex.core.text.amounts import count
+from tenex.core.text.names import placeholder
 from tenex.core.totals.costs import DAY
 from tenex.core.totals.state import SPENDING_DAYS
 from tenex.llm.scripted import Pace
@@ -102,6 +103,7 @@ from .mcp_tools import McpTools
 from .mcp_views import McpViews
 from .page_process import PageProcess, command_of
 from .profile_publisher import ProfileAnnouncer
+from .room_note import describe
 from .shown_files import LateFileSender, ShownFiles
 from .typing_indicators import TypingIndicators, project_status
 from .unread_kinds import UnreadKinds
@@ -322,6 +324,7 @@ class Application:
             views=self.views,
             ask=lambda question: self.asker(question),  # noqa: PLW0108 it is made in a later step
             file_sender=self._file_sender,
+            about_room=lambda address: describe(self.rooms, address, self._name_in_room),
         )
         self.stack.push_async_callback(self.static.background.close)
 
@@ -435,6 +438,12 @@ class Application:
         """The name of one of our keys; the start of it where it is no longer configured."""
         keys = self.current.now.keys
         return next((name for name, key in keys.items() if key.public == pubkey), str(pubkey[:8]))
+
+    def _name_in_room(self, pubkey: PublicKey) -> str:
+        """How a member of a room is named to agents, as before a message of theirs."""
+        if pubkey in self.keys:
+            return self.name_of(pubkey)
+        return self.names.get(pubkey) or placeholder(pubkey, self.current.now.people.owners)
 
     def _is_wanted_in_room(self, raw: Mapping[str, Any], relay: str) -> bool:
         return raw["pubkey"] not in self.keys and self.rooms.may_be_wanted(raw, relay)

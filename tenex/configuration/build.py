@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from tenex.core.config import Agent, AgentKind, ApprovalPolicy, PeerGroup, Policy
 from tenex.core.conversation import Conversation
@@ -94,6 +95,8 @@ class StaticContext:
     """The tools of MCP servers; None in a preview, which starts none."""
     file_sender: FileSender | None = None
     """Uploads files for people; None in a preview."""
+    about_room: Callable[[Mapping[str, Any]], str] = lambda _: ""
+    """Describes the room of a conversation by its address; "" outside of rooms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,6 +282,7 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
         ),
         changes=partial(_changes_of, shadow),
         skills=own.skill_lines(),
+        room=lambda conversation: ground.about_room(conversation.identity.address),
     )
     return Configuration(
         settings=settings,

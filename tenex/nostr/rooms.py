@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from tenex.core.ids import PublicKey
 from tenex.core.signals import InboundMessage
+from tenex.core.text.foreign import INVISIBLE
 from tenex.log import get_logger
 
 from .deletions import DELETION
@@ -33,6 +34,7 @@ from .reactions import REACTION
 from .threading import KINDS
 from .threading.base import ThreadingScheme, element, first_value, group_of, is_hex64, tags_named
 from .threading.room_threads import ROOM_THREADS, ROOM_TOP
+from .threading.split import clean_text
 
 log = get_logger(__name__)
 
@@ -474,7 +476,7 @@ _SAID: Final = frozenset({*KINDS, REACTION, DELETION})
 
 
 def _name_in(metadata: Event) -> str:
-    return " ".join(first_value(metadata, "name").split())[:100]
+    return " ".join(INVISIBLE.sub("", clean_text(first_value(metadata, "name"))).split())[:100]
 
 
 def _members_of(event: Event) -> dict[PublicKey, str]:

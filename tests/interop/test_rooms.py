@@ -5,7 +5,6 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import NamedTuple
 
 from tenex.core import records as r
 from tenex.nostr.compose import Publisher
@@ -13,12 +12,12 @@ from tenex.nostr.events import unsigned_event
 from tenex.nostr.keys import SecretKey, npub
 from tenex.service.client import ask
 from tests.fakes.modelscripts import Team
-from tests.fakes.modelserver import ModelServer, model_server
 from tests.kits.daemon_approvals import UNCONFINED, answers, ended, runs, times
 from tests.kits.room_person import RoomPerson, room_person
 from tests.kits.room_relay import Raw, RoomRelay, Rules, room_relay
-from tests.service.kit import Folder, of_kind
-from tests.service.loopback import folder_with_model, serving
+from tests.kits.room_work import Working, at_work_in_a_room
+from tests.service.kit import of_kind
+from tests.service.loopback import serving
 
 from .daemons import Daemon, in_process
 
@@ -197,25 +196,6 @@ async def test_rooms_take_no_subscriptions_from_what_the_daemon_needs(tmp_path: 
             assert not app.pool.status()[0].refused
 
 
-class Working(NamedTuple):
-    """A daemon whose agent wants to run a command, in a room with its owner."""
-
-    relay: RoomRelay
-    folder: Folder
-    server: ModelServer
-    room: str
-    owner: RoomPerson
-
-
-@asynccontextmanager
-async def at_work_in_a_room(data: Path, settings: str = "") -> AsyncIterator[Working]:
-    async with room_relay(Rules()) as relay, model_server(Team(worker=runs())) as server:
-        folder = folder_with_model(data, relay.url, server, f"{UNCONFINED}{settings}")
-        room = relay.make("room", folder.owner.public, *folder.public_keys)
-        async with room_person(relay, folder.owner, room) as owner:
-            yield Working(relay, folder, server, room, owner)
-
-
 async def asked_in(working: Working) -> tuple[str, Raw]:
     """Have the agent ask for permission; the conversation, and the message that asks."""
     folder = working.folder
@@ -224,7 +204,7 @@ async def asked_in(working: Working) -> tuple[str, Raw]:
 
 
 async def test_a_thumb_that_names_only_the_event_counts_if_it_is_the_owners(tmp_path: Path) -> None:
-    async with at_work_in_a_room(tmp_path / "data") as working:
+    async with at_work_in_a_room(tmp_path / "data", Team(worker=runs()), UNCONFINED) as working:
         folder, owner = working.folder, working.owner
         async with serving(folder, working.server):
             name, wanted = await asked_in(working)
@@ -245,7 +225,7 @@ async def test_a_thumb_that_names_only_the_event_counts_if_it_is_the_owners(tmp_
 
 
 async def test_a_thumb_that_was_given_while_the_daemon_was_killed_counts(tmp_path: Path) -> None:
-    async with at_work_in_a_room(tmp_path / "data") as working:
+    async with at_work_in_a_room(tmp_path / "data", Team(worker=runs()), UNCONFINED) as working:
         folder = working.folder
         async with serving(folder, working.server) as process:
             name, wanted = await asked_in(working)
@@ -259,7 +239,7 @@ async def test_a_thumb_that_was_given_while_the_daemon_was_killed_counts(tmp_pat
 
 async def test_answers_go_to_the_top_of_the_channel_where_the_settings_say_so(tmp_path: Path) -> None:
     """What was written in a thread is answered there all the same."""
-    async with at_work_in_a_room(tmp_path / "data", '[rooms]\nanswers = "channel"\n') as working:
+    async with at_work_in_a_room(tmp_path / "data", Team(worker=runs()), '[rooms]\nanswers = "channel"\n') as working:
         owner = working.owner
         async with serving(working.folder, working.server):
             project = ["p", working.folder.project.public]

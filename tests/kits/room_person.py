@@ -37,6 +37,10 @@ class RoomPerson:
         """React to an event, which is all that the reaction names; the relay must take it. Returns its id."""
         return await self._publish(note(self.key, picture, ["e", event_id], kind=7))
 
+    async def introduce(self, name: str) -> str:
+        """Publish a profile with this name; the relay must take it. Returns its id."""
+        return await self._publish(note(self.key, json.dumps({"name": name}), kind=0))
+
     async def _publish(self, event: Raw) -> str:
         answer: asyncio.Future[tuple[bool, str]] = asyncio.get_running_loop().create_future()
         self._oks[event["id"]] = answer
