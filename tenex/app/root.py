@@ -104,6 +104,7 @@ from .mcp_views import McpViews
 from .page_process import PageProcess, command_of
 from .profile_publisher import ProfileAnnouncer
 from .room_note import describe
+from .room_typing import RoomTyping
 from .shown_files import LateFileSender, ShownFiles
 from .typing_indicators import TypingIndicators, project_status
 from .unread_kinds import UnreadKinds
@@ -215,6 +216,7 @@ class Application:
         since = self.coordinator.unjournaled_since
         services = {
             "typing indicators": self.indicators.run,
+            "typing in rooms": self.room_typing.run,
             "relays": self.pool.run,
             "rooms": self.rooms.run,
             "cursors": lambda: keep_cursors(self.pool, self.index, self.clock, unjournaled_since=since),
@@ -434,6 +436,14 @@ class Application:
             project=lambda: self.current.now.project_event,
         )
 
+        self.room_typing = RoomTyping(
+            self.pool,
+            self.keys,
+            self.clock,
+            first.project.public,
+            is_on=self.settings.relays.typing_indicators != "off",
+        )
+
     def name_of(self, pubkey: PublicKey) -> str:
         """The name of one of our keys; the start of it where it is no longer configured."""
         keys = self.current.now.keys
@@ -507,7 +517,7 @@ class Application:
             checks=LiveChecks(current),
         )
         self.observers: list[Observer] = [RecordLog(), self.daily, self.indicators, self.watch_stream, *observers]
-        self.observers += [self.static.background, self.views, self.mcp_tools]
+        self.observers += [self.room_typing, self.static.background, self.views, self.mcp_tools]
         self.observers += [observer for extension in self.extensions for observer in extension.observers]
         self.readable = Views(self.folder, self.disk)
         finders = (extension.quotations for extension in self.extensions)
@@ -581,6 +591,7 @@ class Application:
         self.static.background.end(conversation)
         self.views.end(conversation)
         self.indicators.forget(conversation)
+        self.room_typing.forget(conversation)
 
     def _release(self, conversation: ConversationId) -> None:
         """Drop what is kept of a conversation that has left memory."""

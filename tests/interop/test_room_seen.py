@@ -1,12 +1,16 @@
 """What agents know of a room, and what a room sees of agents."""
 
 from pathlib import Path
+from typing import Any
 
-from tenex.nostr.keys import SecretKey
-from tests.fakes.modelscripts import Asked, Team
+from tenex.nostr.keys import KeyRing, SecretKey
+from tests.fakes.modelscripts import Asked, Team, swift
+from tests.kits.room_relay import Raw
 from tests.kits.room_work import at_work_in_a_room
 from tests.service.loopback import serving
 from tests.service.person import until
+
+TYPING = 20002
 
 
 async def test_agents_are_shown_the_room_as_a_person_sees_it(tmp_path: Path) -> None:
@@ -31,3 +35,36 @@ async def test_agents_are_shown_the_room_as_a_person_sees_it(tmp_path: Path) -> 
     assert f"person-{guest[:8]} (guest)" in lines[1]
     assert "executor" in lines[1]
     assert len(lines) == 2
+
+
+async def test_typing_begins_in_the_thread_and_ends_with_the_answer(tmp_path: Path) -> None:
+    """The model of an agent answers only once the room has seen the agent at work twice."""
+    team = Team(worker=swift)
+
+    async def script(request: Any) -> Any:
+        asked = Asked(request)
+        if asked.question is None and asked.phase == "execute" and not asked.results:
+            await until(lambda: len(of_executor(TYPING)) >= 2)
+        return team(request)
+
+    async with at_work_in_a_room(tmp_path / "data", script) as working:
+        relay, owner, folder = working.relay, working.owner, working.folder
+
+        executor = KeyRing(folder.data / "keys").get("executor").public
+
+        def of_executor(kind: int) -> list[Raw]:
+            return [each for each in relay.published if each["kind"] == kind and each["pubkey"] == executor]
+
+        async with serving(folder, working.server):
+            root = await owner.say(working.room, "Write note-01.txt", ["p", folder.project.public])
+            await folder.until(root, "ended")
+            await owner.until(lambda event: event["pubkey"] == executor)
+        order = [each["kind"] for each in relay.published if each["kind"] in (TYPING, 9)]
+        assert order.index(TYPING) > order.index(9), "after the message of the owner"
+        assert order[-1] == 9, "nobody is shown at work after the last answer"
+        assert relay.published.index(of_executor(TYPING)[1]) < relay.published.index(of_executor(9)[0])
+        shown = [each for each in relay.published if each["kind"] == TYPING]
+        assert {str(each["tags"]) for each in shown} == {str([["h", working.room], ["e", root, "", "reply"]])}
+        assert not [each for each in relay.published if each["kind"] in (24111, 24112, 24133, 24135)]
+        assert not [why for each, is_taken, why in relay.answers if each["kind"] == TYPING and not is_taken]
+        assert not relay.notices, "no key has exceeded its quota"
