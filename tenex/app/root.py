@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -115,6 +115,9 @@ if TYPE_CHECKING:
     from tenex.store.postgres.conversations import PostgresConversations
 
 log = get_logger(__name__)
+
+MOST_FAREWELL: Final = 2.0
+"""Seconds that features have at a stop."""
 
 MCP_SERVERS_START: Final = 5.0
 """Seconds a start and a reload wait for MCP servers, so that work finds their tools; most need less than one."""
@@ -230,7 +233,16 @@ class Application:
             services["pages"] = self.pages.run
         if self.shared is not None:
             services |= {"leases": self.shared.leases.keep, "workers": self._watch_workers(self.shared).run}
-        return await self.runtime.serve(services, self._unfinished, serve_control)
+        return await self.runtime.serve(services, self._unfinished, serve_control, self._stopping)
+
+    async def _stopping(self) -> None:
+        """Have features do what they do at a stop; none may hold it up."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(MOST_FAREWELL):
+                stopped = (extension.stopping() for extension in self.extensions)
+                for fault in await asyncio.gather(*stopped, return_exceptions=True):
+                    if isinstance(fault, Exception):
+                        log.error("feature.stop_failed", exc_info=fault)
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:

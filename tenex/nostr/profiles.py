@@ -84,7 +84,7 @@ def profile_events(
         name = clip(identity.name, MAX_NAME_BYTES)
         about = clip(identity.about, MAX_ABOUT_BYTES)
         picture = fields.get("picture") or identicon(identity.pubkey)
-        wanted = {**fields, "name": name, "about": about, "picture": picture, "bot": True}
+        wanted = {**fields, "name": name, "about": about, "picture": picture, "bot": True, "is_agent": True}
         tags = (
             *(tag for tag in before if tag and tag[0] != AGENT),
             *((AGENT, key, clip(name, MAX_NAME_BYTES)) for key, name in identity.agents),

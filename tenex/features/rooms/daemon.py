@@ -1,4 +1,4 @@
-"""Has a running daemon say which rooms it knows, and join, leave and fill them."""
+"""Has a running daemon say which rooms it knows, join and leave them, and show itself there."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,11 +8,13 @@ from tenex.app.extension import Extension
 from tenex.nostr.rooms import Room
 
 from .membership import Membership
+from .presence import RoomPresence
 
 
 def extend(app: Application) -> Extension:
     """Answer the requests for rooms."""
     membership = Membership(app)
+    presence = RoomPresence(app)
 
     def as_dict(room: Room) -> dict[str, Any]:
         return {
@@ -32,10 +34,12 @@ def extend(app: Application) -> Extension:
         return {"rooms": [as_dict(room) for room in app.rooms.listed()]}
 
     return Extension(
+        services={"presence in rooms": presence.run},
+        stopping=presence.leave,
         orders={
             "rooms": listed,
             "join_room": membership.join,
             "leave_room": membership.leave,
             "invite_to_room": membership.invite,
-        }
+        },
     )
