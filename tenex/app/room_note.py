@@ -36,7 +36,7 @@ def describe(rooms: Rooms, address: Mapping[str, Any], name_of: Callable[[Public
 def _shown(room: Room) -> list[PublicKey]:
     """The first members: those in charge, then people, then our keys."""
     ours = frozenset(room.ours)
-    return sorted(room.members, key=lambda key: (key not in room.admins, key in ours, key))[:MOST_MEMBERS]
+    return sorted(room.members, key=lambda key: (key not in room.moderators, key in ours, key))[:MOST_MEMBERS]
 
 
 def _member(room: Room, key: PublicKey, name_of: Callable[[PublicKey], str]) -> str:

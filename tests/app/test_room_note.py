@@ -28,7 +28,7 @@ def test_twenty_members_are_shown_those_in_charge_and_people_first() -> None:
         id="kitchen",
         is_private=True,
         members=members,
-        admins=frozenset({admin}),
+        moderators=frozenset({admin}),
         ours=tuple(ours),
     )
     rooms: Any = OneRoom(room)

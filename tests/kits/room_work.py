@@ -1,19 +1,39 @@
-"""A daemon whose agents have a scripted model, in a room with its owner."""
+"""A room of the test relay, and the folder of a daemon whose model answers over HTTP and whose keys are its members."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from tests.fakes.modelserver import ModelServer, model_server
+from tests.fakes.modelserver import ModelScript, ModelServer, model_server
 from tests.kits.room_person import RoomPerson, room_person
 from tests.kits.room_relay import RoomRelay, Rules, room_relay
 from tests.service.kit import Folder
 from tests.service.loopback import folder_with_model
 
 
+class Workplace(NamedTuple):
+    """What there is before anybody connects; the owner of the folder is a member of the room too."""
+
+    relay: RoomRelay
+    folder: Folder
+    server: ModelServer
+    room: str
+
+
+@asynccontextmanager
+async def workplace(
+    data: Path, model: ModelScript, settings: str = "", rules: Rules | None = None
+) -> AsyncIterator[Workplace]:
+    """Serve the relay and the model for as long as the block lasts."""
+    async with room_relay(rules) as relay, model_server(model) as server:
+        folder = folder_with_model(data, relay.url, server, settings)
+        room = relay.make("room", folder.owner.public, *folder.public_keys)
+        yield Workplace(relay, folder, server, room)
+
+
 class Working(NamedTuple):
-    """A folder for a daemon that is to be started, and what is around it."""
+    """A workplace whose owner is connected."""
 
     relay: RoomRelay
     folder: Folder
@@ -24,11 +44,11 @@ class Working(NamedTuple):
 
 @asynccontextmanager
 async def at_work_in_a_room(
-    data: Path, team: Callable[..., Any], settings: str = "", rules: Rules | None = None
+    data: Path, model: ModelScript, settings: str = "", rules: Rules | None = None
 ) -> AsyncIterator[Working]:
-    """Make a relay, a model and a folder, with a room that the owner and all keys of the project are in."""
-    async with room_relay(rules) as relay, model_server(team) as server:
-        folder = folder_with_model(data, relay.url, server, settings)
-        room = relay.make("room", folder.owner.public, *folder.public_keys)
-        async with room_person(relay, folder.owner, room) as owner:
-            yield Working(relay, folder, server, room, owner)
+    """A workplace, and its owner in the room, for as long as the block lasts."""
+    async with (
+        workplace(data, model, settings, rules) as place,
+        room_person(place.relay, place.folder.owner, place.room) as owner,
+    ):
+        yield Working(*place, owner)

@@ -189,12 +189,12 @@ class Membership:
         alone = [join_request(key, room.id, now)]
         if room.has_threads:  # Buzz's: who adds themselves may choose the role
             alone.insert(0, put_user(key, room.id, key, role, now))
-        others = [helper for helper in room.ours if helper in room.admins]
+        others = [helper for helper in room.ours if helper in room.moderators]
         return alone + [put_user(helper, room.id, key, role, now) for helper in others]
 
     def _helpers(self, room: Room) -> list[PublicKey]:
         """Our keys that may be allowed to add somebody: those in charge first."""
-        helpers = sorted(room.ours, key=lambda key: (key not in room.admins, key))
+        helpers = sorted(room.ours, key=lambda key: (key not in room.moderators, key))
         if not room.is_private:
             helpers.append(self._app.project.public)
         return list(dict.fromkeys(helpers))[:MOST_TRIES]
@@ -240,7 +240,7 @@ class Membership:
         return self._app.names.get(key) or npub(key)
 
     def _who_may(self, room: Room, key: PublicKey) -> str:
-        others = [self._name(each) for each in sorted(room.admins) if each not in self._app.keys]
+        others = [self._name(each) for each in sorted(room.moderators) if each not in self._app.keys]
         who = ", ".join(others[:MOST_NAMED]) or "Whoever is in charge of the room"
         return f"{who} can add {npub(key)} in a client of the relay."
 
