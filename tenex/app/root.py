@@ -30,7 +30,7 @@ from tenex.core.ids import ConversationId, Millis, PublicKey
 from tenex.core.kind import all_kinds
 from tenex.core.people.trust import chat_of, room_of
 from tenex.core.port_values import UndoOutcome
-from tenex.core.ports import ExecutionContext, Journal, Model, Observer
+from tenex.core.ports import ExecutionContext, Journal, Model, Observer, UnsignedEvent
 from tenex.core.records import Record
 from tenex.core.signals import MessageReceived
 from tenex.core.text.amounts import count
@@ -40,11 +40,12 @@ from tenex.core.totals.state import SPENDING_DAYS
 from tenex.llm.scripted import Pace
 from tenex.log import get_logger
 from tenex.mcp.servers import McpServers
+from tenex.nostr.attestations import holds_for
 from tenex.nostr.client_requests import AGENT_CHANGE
 from tenex.nostr.compose import NostrSealer, Publisher
 from tenex.nostr.deletions import DELETION, ROOM_DELETION, deleted_events
 from tenex.nostr.direct import WRAPS
-from tenex.nostr.events import Event, sign_here
+from tenex.nostr.events import Event, sign_here, unsigned_event
 from tenex.nostr.filters import DIRECT_KINDS
 from tenex.nostr.keys import Key, KeyRing, RemoteKey, SecretKey
 from tenex.nostr.pool import RelayPool
@@ -392,7 +393,7 @@ class Application:
             is_seen=self.index.has_event,
             identity=first.project,
             more_identities=lambda: [key for key in self.keys.values() if isinstance(key, SecretKey)],
-            sign=sign,
+            sign=self._sign_in_to_relay,
             others_must_be_public=True,
             is_wanted=lambda author: author not in self.keys and self.inbox.knows(author),
             of_anyone=(*WRAPS, *ROOM_KINDS),
@@ -456,6 +457,14 @@ class Application:
             first.project.public,
             is_on=self.settings.relays.typing_indicators != "off",
         )
+
+    async def _sign_in_to_relay(self, event: UnsignedEvent, key: Key) -> Event:
+        """Sign an AUTH (NIP-42), with the owner's attestation: relays let in agents of their members by it."""
+        tag = self.current.now.attestations.get(event.pubkey)
+        if tag is not None and holds_for(tag, event.kind, event.created_at):
+            tags = (*event.tags, tag)
+            event = unsigned_event(event.pubkey, event.created_at, event.kind, tags, event.content)
+        return await self.sign(event, key)
 
     def name_of(self, pubkey: PublicKey) -> str:
         """The name of one of our keys; the start of it where it is no longer configured."""

@@ -56,6 +56,7 @@ from tenex.workflows.speakers.rules import compiler
 from tenex.workflows.speakers.workflow import Workflow
 
 from .agents import PROJECT, disabled_agents, keys_of, load_agents, only_agent, project_key
+from .attestations import read_attestations
 from .chosen_models import choices, configured_models, with_chosen
 from .models import build_model_client, is_offline, sees_pictures, unusable_models
 from .own_tools import Loaded, OwnTools, find_own_tools
@@ -116,6 +117,8 @@ class Configuration:
     """None in a preview, in which nothing is run."""
     project_event: str = ""
     """The address of the project's event (`31933:<key>:<d>`); "" where there is none."""
+    attestations: Mapping[PublicKey, tuple[str, ...]] = field(default_factory=dict)
+    """The tags by which an owner has attested our keys (NIP-OA)."""
     models: tuple[str, ...] = ()
     """The models that an owner may choose for an agent."""
     configured_models: Mapping[Slug, tuple[str, ...]] = field(default_factory=dict)
@@ -172,12 +175,19 @@ class Configuration:
             name=project.name,
             about=project.about,
             agents=tuple((key, name) for key, name, _ in others),
+            attestation=self.attestations.get(self.policy.project.pubkey, ()),
             reads_direct=self.policy.project.pubkey not in remote,
         )
         return [
             ours,
             *(
-                Identity(pubkey=key, name=name, about=about.format(whose=whose), reads_direct=key not in remote)
+                Identity(
+                    pubkey=key,
+                    name=name,
+                    about=about.format(whose=whose),
+                    attestation=self.attestations.get(key, ()),
+                    reads_direct=key not in remote,
+                )
                 for key, name, about in others
             ),
         ]
@@ -287,6 +297,7 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
     return Configuration(
         settings=settings,
         project_event=project_event,
+        attestations=read_attestations(ground.places),
         models=choices(configured, library),
         configured_models={slug: configured_models(configured, library, slug) for slug in library.definitions},
         keys=keys,

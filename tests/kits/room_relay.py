@@ -21,6 +21,8 @@ from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
 from tenex.core.errors import InvalidEvent
+from tenex.core.ids import PublicKey
+from tenex.nostr.attestations import holds_for, parse_attestation
 from tenex.nostr.events import is_genuine, parse_event, sign, to_wire, unsigned_event
 from tenex.nostr.filters import Matcher
 from tenex.nostr.keys import SecretKey
@@ -73,7 +75,8 @@ class Rules:
     """Files are stored on its host."""
     max_subscriptions: int = 1024
     keys: frozenset[str] | None = None
-    """The members of the workspace; None: everybody. The others are refused at AUTH."""
+    """The members of the workspace; None: everybody. Others are refused at AUTH, but for those whom a member has
+    attested (NIP-OA)."""
 
     @classmethod
     def plain(cls, **more: Any) -> Self:
@@ -464,7 +467,7 @@ class _Client:
             why = "auth-required: already authenticated"
         elif not is_right or not is_in_time or place != self.relay.url:
             why = "auth-required: verification failed"
-        elif rules.keys is not None and event["pubkey"] not in rules.keys:
+        elif rules.keys is not None and rules.keys.isdisjoint((event["pubkey"], _attested_by(event))):
             why = "restricted: not a relay member"
         if not why:
             self.keys.append(event["pubkey"])
@@ -512,6 +515,16 @@ class _Client:
 
 def _values(event: Raw, name: str) -> list[str]:
     return [tag[1] for tag in event["tags"] if len(tag) > 1 and tag[0] == name]
+
+
+def _attested_by(event: Raw) -> str:
+    """Who has attested the author of an event (NIP-OA); "" if nobody has."""
+    tags = [tag for tag in event["tags"] if tag[0] == "auth"]
+    try:
+        tag = parse_attestation(tags[0] if len(tags) == 1 else (), PublicKey(event["pubkey"]))
+    except ValueError:
+        return ""
+    return tag[1] if holds_for(tag, event["kind"], event["created_at"]) else ""
 
 
 def _one_room(filters: Iterable[Raw]) -> str | None:

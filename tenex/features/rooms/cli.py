@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
@@ -33,6 +34,13 @@ WhoArgument = Annotated[
 RoleOption = Annotated[
     str, typer.Option("--role", metavar="ROLE", help="The role in the room, as the relay names it: admin, member, ...")
 ]
+OwnerFileOption = Annotated[
+    Path | None, typer.Option("--owner-file", metavar="FILE", help="A file with the owner's nsec.")
+]
+TagOption = Annotated[
+    str,
+    typer.Option("--tag", metavar="JSON", help='An attestation for the one --agent, made elsewhere: ["auth", ...].'),
+]
 
 
 @register(rooms, "list")
@@ -43,7 +51,8 @@ def list_(given: Globals) -> None:
     for room in listed:
         name = output.one_line(room["name"]) or room["id"]
         sort = "private" if room["private"] else "public"
-        lines.append(f"{name}  {sort}, {count(room['members'], 'member')}, with {', '.join(room['ours'])}")
+        ours = [f"{one} (attested)" if one in room["attested"] else one for one in room["ours"]]
+        lines.append(f"{name}  {sort}, {count(room['members'], 'member')}, with {', '.join(ours)}")
         unread = "" if room["read"] else f": not read; {room['why'] or 'the relay is asked for it'}"
         lines.append(f"   {room['id']} at {room['relay']}{unread}")
     note = "No key of the project is in a room. `tenex rooms join ROOM` joins one; people can add it in their client."
@@ -82,6 +91,27 @@ def invite(
     """
     words = {"room": room, "who": who, "role": role, "relay": relay}
     _show(given, _ask(given, "invite_to_room", PATIENCE_OF_RELAYS, **words))
+
+
+@register(rooms)
+def attest(
+    given: Globals, agents: AgentsOption = None, owner_file: OwnerFileOption = None, tag: TagOption = ""
+) -> None:
+    """Attest the keys of the project and its agents as an owner (NIP-OA), so that clients show whose they are.
+
+    The owner's secret key (nsec) is taken from --owner-file, from $TENEX_OWNER_NSEC, from keys/owner.nsec if it is
+    there, or typed. It signs once for each key and is not stored; the attestations are, and everybody can see them in
+    the profiles (kind 0). A remote signer cannot do it: NIP-46 signs events only. Where the owner's key is elsewhere,
+    run this there, or give what another program has made with --tag.
+    """
+    from .attest import attest_keys
+
+    where = given.paths()
+    made = attest_keys(given.settings(), where, agents or [], owner_file, tag)
+    from tenex.cli.stop_reload import reload_running
+
+    lines = [f"{row['name']}  attested by {row['owner']}" for row in made]
+    given.show(made, "\n".join(lines), reload_running(where))
 
 
 _STATES: Final = {

@@ -25,6 +25,7 @@ def extend(app: Application) -> Extension:
             "threads": room.has_threads,
             "members": len(room.members),
             "ours": [app.name_of(key) for key in room.ours],
+            "attested": [app.name_of(key) for key in room.ours if key in app.current.now.attestations],
             "read": app.rooms.is_read(room.relay, room.id),
             "why": app.rooms.why_not_read(room),
         }
