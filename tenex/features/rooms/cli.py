@@ -26,7 +26,7 @@ RelayOption = Annotated[
 ]
 AgentsOption = Annotated[
     list[str] | None,
-    typer.Option("--agent", metavar="NAME", help="Only this agent, or the project by its name; may be repeated."),
+    typer.Option("--agent", metavar="NAME", help="Only this agent, or `project`; may be repeated."),
 ]
 WhoArgument = Annotated[
     str, typer.Argument(metavar="WHO", help="The public key (npub1...) of a person, or the name of an agent.")
@@ -102,7 +102,7 @@ def attest(
     The owner's secret key (nsec) is taken from --owner-file, from $TENEX_OWNER_NSEC, from keys/owner.nsec if it is
     there, or typed. It signs once for each key and is not stored; the attestations are, and everybody can see them in
     the profiles (kind 0). A remote signer cannot do it: NIP-46 signs events only. Where the owner's key is elsewhere,
-    run this there, or give what another program has made with --tag.
+    another program can make an attestation there for --tag.
     """
     from .attest import attest_keys
 
