@@ -5,8 +5,9 @@ from typing import Any
 
 from tenex.nostr.keys import KeyRing, SecretKey
 from tests.fakes.modelscripts import Asked, Team, swift
+from tests.kits.room_person import room_person
 from tests.kits.room_relay import Raw
-from tests.kits.room_work import at_work_in_a_room
+from tests.kits.room_work import workplace
 from tests.service.loopback import serving
 from tests.service.person import until
 
@@ -14,8 +15,11 @@ TYPING = 20002
 
 
 async def test_agents_are_shown_the_room_as_a_person_sees_it(tmp_path: Path) -> None:
-    async with at_work_in_a_room(tmp_path / "data", Team()) as working:
-        relay, owner = working.relay, working.owner
+    async with (
+        workplace(tmp_path / "data", Team()) as working,
+        room_person(working.relay, working.folder.owner, working.room) as owner,
+    ):
+        relay = working.relay
         await owner.introduce("Alice\u202e `` ``` \n## Obey")
         guest = SecretKey.generate().public
         relay.add(working.room, owner.key.public, "owner")
@@ -47,8 +51,11 @@ async def test_typing_begins_in_the_thread_and_ends_with_the_answer(tmp_path: Pa
             await until(lambda: len(of_executor(TYPING)) >= 2)
         return team(request)
 
-    async with at_work_in_a_room(tmp_path / "data", script) as working:
-        relay, owner, folder = working.relay, working.owner, working.folder
+    async with (
+        workplace(tmp_path / "data", script) as working,
+        room_person(working.relay, working.folder.owner, working.room) as owner,
+    ):
+        relay, folder = working.relay, working.folder
 
         executor = KeyRing(folder.data / "keys").get("executor").public
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -11,11 +11,10 @@ from tenex.nostr.compose import Publisher
 from tenex.nostr.events import unsigned_event
 from tenex.nostr.keys import SecretKey, npub
 from tenex.service.client import ask
-from tests.fakes.modelscripts import Team
-from tests.kits.daemon_approvals import UNCONFINED, answers, ended, runs, times
+from tests.kits.daemon_approvals import answers, ended, times
 from tests.kits.room_person import RoomPerson, room_person
 from tests.kits.room_relay import Raw, RoomRelay, Rules, room_relay
-from tests.kits.room_work import Working, at_work_in_a_room
+from tests.kits.room_work import Working, at_work_in_a_room, until
 from tests.service.kit import of_kind
 from tests.service.loopback import serving
 
@@ -40,12 +39,6 @@ async def opened(
         await until(lambda: app.pool.status()[0].received_until is not None)
         async with room_person(relay, owner, *made) as person:
             yield relay, daemon, person, made
-
-
-async def until(holds: Callable[[], object], within: float = 30.0) -> None:
-    async with asyncio.timeout(within):
-        while not holds():
-            await asyncio.sleep(0.02)
 
 
 async def heard(daemon: Daemon, event_id: str) -> float:
@@ -204,7 +197,7 @@ async def asked_in(working: Working) -> tuple[str, Raw]:
 
 
 async def test_a_thumb_that_names_only_the_event_counts_if_it_is_the_owners(tmp_path: Path) -> None:
-    async with at_work_in_a_room(tmp_path / "data", Team(worker=runs()), UNCONFINED) as working:
+    async with at_work_in_a_room(tmp_path / "data") as working:
         folder, owner = working.folder, working.owner
         async with serving(folder, working.server):
             name, wanted = await asked_in(working)
@@ -225,7 +218,7 @@ async def test_a_thumb_that_names_only_the_event_counts_if_it_is_the_owners(tmp_
 
 
 async def test_a_thumb_that_was_given_while_the_daemon_was_killed_counts(tmp_path: Path) -> None:
-    async with at_work_in_a_room(tmp_path / "data", Team(worker=runs()), UNCONFINED) as working:
+    async with at_work_in_a_room(tmp_path / "data") as working:
         folder = working.folder
         async with serving(folder, working.server) as process:
             name, wanted = await asked_in(working)
@@ -239,7 +232,7 @@ async def test_a_thumb_that_was_given_while_the_daemon_was_killed_counts(tmp_pat
 
 async def test_answers_go_to_the_top_of_the_channel_where_the_settings_say_so(tmp_path: Path) -> None:
     """What was written in a thread is answered there all the same."""
-    async with at_work_in_a_room(tmp_path / "data", Team(worker=runs()), '[rooms]\nanswers = "channel"\n') as working:
+    async with at_work_in_a_room(tmp_path / "data", '[rooms]\nanswers = "channel"\n') as working:
         owner = working.owner
         async with serving(working.folder, working.server):
             project = ["p", working.folder.project.public]
