@@ -61,9 +61,9 @@ async def kill_and_go_on(
         # the first message, in and between the steps of an agent, between phases, at a publish
         [("torn append", 2), ("model", 2), ("tool", 2), ("tool done", 2), ("publish", 1), ("published", 1)],
         (APPENDS, 19),
-        (["model"], 12),
+        (["model"], 11),
         (["route"], 1),
-        (["tool", "tool done"], 7),
+        (["tool", "tool done"], 6),
         (["publish", "published"], 2),
     ),
 )
