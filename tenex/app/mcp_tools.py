@@ -24,6 +24,7 @@ from tenex.configuration.mcp_launch import SandboxedProgram
 from tenex.core.answers.forms import Form, NoAnswer
 from tenex.core.config import Replay
 from tenex.core.conversation import Conversation
+from tenex.core.ids import ConversationId
 from tenex.core.messages import cut
 from tenex.core.phases import Access
 from tenex.core.port_values import AttachedFile, QuestionReply
@@ -46,6 +47,7 @@ from tenex.mcp.connection import (
 from tenex.mcp.questions import ServerQuestion, needs_input, question_in
 from tenex.mcp.results import IMAGE, File, read_result
 from tenex.mcp.servers import McpServers, NamedTool
+from tenex.store.conversation_files import FOR_PEOPLE, FilesFull
 from tenex.tools import workspace_scan
 from tenex.tools.process import decoded, plain_text
 from tenex.tools.process import named as taken
@@ -91,8 +93,8 @@ class _OutcomeUnknown(Exception):
     """Whether a call was carried out is not known; the text is for the model."""
 
 
-Keep = Callable[[ExecutionContext, str, bytes], Awaitable[Path]]
-"""Keeps a file of a result under a name, and returns where."""
+Keep = Callable[[ConversationId, str, bytes], Awaitable[str]]
+"""Keeps a file of a result for people, and returns the name that it has; raises `FilesFull`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,10 +297,13 @@ class McpTools:
                 sent.append(attached)
                 shown.append(f"[{_described(part)} goes to the person with your answer]")
                 continue
-            place = await self._keep(context, name, part.data)
-            named_place = f"{place.parent.name}/{place.name} of the conversation"
             why = f"; it was not sent: {fault}" if fault else ""
-            shown.append(f"[{_described(part)} is kept for people: {named_place}{why}]")
+            try:
+                kept = await self._keep(context.conversation_id, name, part.data)
+            except FilesFull as full:
+                shown.append(f"[{_described(part)} was dropped: {full}{why}]")
+                continue
+            shown.append(f"[{_described(part)} is kept for people: {FOR_PEOPLE}/{kept} of the conversation{why}]")
         hidden = named.config.hidden
         hide = hidden.taken_out if reply.ok else hidden
         text = hide(plain_text("\n".join(shown)))
@@ -322,6 +327,7 @@ class McpTools:
             caption="",
             unique=f"{context.idempotency_key}:{index}",
             destination=context.destination,
+            conversation=context.conversation_id,
         )
         return (None, fault) if fault else (attached, "")
 

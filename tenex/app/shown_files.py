@@ -60,7 +60,9 @@ class ShownFiles:
         if text is not None and len(found.data) <= MOST_TEXT:
             return ShowOutcome(text=f"{found.path}:\n\n{text.rstrip()}" if text.strip() else f"{found.path} is empty.")
         unique = f"{effect.conversation}:{effect.key.seq}"
-        attached, _ = await files.attached(found, caption="", unique=unique, destination=effect.destination)
+        attached, _ = await files.attached(
+            found, caption="", unique=unique, destination=effect.destination, conversation=effect.conversation
+        )
         return ShowOutcome(text=f"{found.path} ({found.size})" if attached.url else "", files=(attached,))
 
     def _looked_up(self, files: SentFiles, path: str) -> FileForPerson | str:

@@ -232,7 +232,15 @@ def test_hostile_names_and_calls_that_wait_are_only_text() -> None:
             values: Any = {"who": text, "text": text, "said": text, "always": text, "number": text, **more}
             ask = Ask(conversation=ONE, title=text, since=Millis(1), seq=3, replied=REPLIED, **values)
             frame: dict[str, Any] = {"base": "/b", "form": lambda _purpose: "n", "sign": False}
-            frame |= {"asks": [ask], "decisions": [ask], "turns": [], "notices": [text], "is_cut": False, "held": []}
+            frame |= {
+                "files": [],
+                "asks": [ask],
+                "decisions": [ask],
+                "turns": [],
+                "notices": [text],
+                "is_cut": False,
+                "held": [],
+            }
             made = check(page("story_asks.html", {**frame, "why_not": ""}), "/b")
             assert made.all("button")
             made = check(page("waiting_part.html", {**frame, "why_not": text}), "/b")

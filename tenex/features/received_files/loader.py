@@ -20,7 +20,7 @@ from tenex.log import get_logger
 from tenex.nostr.addresses import PrivateAddress
 from tenex.nostr.public_web import asked, body_of
 from tenex.nostr.threading.base import is_hex64, media_type_of
-from tenex.store.inbox_files import InboxFiles, InboxFull, safe_name
+from tenex.store.conversation_files import ConversationFiles, FilesFull, safe_name
 from tenex.store.pictures import MOST_BYTES, PictureFolder, media_type
 
 from .transcription import TIMEOUT as VOICE_TIMEOUT
@@ -106,7 +106,7 @@ class FileLoader:
             if not file.is_declared and not file.is_picture:
                 return None
             fault = f"{host} gives a page of the web (HTML) in its place"
-        except (ValueError, InboxFull) as error:
+        except (ValueError, FilesFull) as error:
             fault = str(error)
         except OSError as error:
             log.warning("file.not_loaded", host=plain(host), reason=str(error))
@@ -121,7 +121,7 @@ class FileLoader:
 
         Raises:
             ValueError, _WebPage: why it is none.
-            InboxFull, OSError: it cannot be kept.
+            FilesFull, OSError: it cannot be kept.
         """
         if not file.address.lower().startswith("https://"):
             raise ValueError("only https addresses are read")
@@ -137,7 +137,7 @@ class FileLoader:
         said = file.name or called or _last_part(file.address)
         kind = shown or file.media_type or kind or mimetypes.guess_type(said)[0] or UNKNOWN
         name = safe_name(said, kind)
-        inbox = InboxFiles(self._inbox_of(conversation))
+        inbox = ConversationFiles(self._inbox_of(conversation))
         name = await self._change(inbox.add, name, data)
         address = file.address
         if file.encryption is not None:  # anybody may know that address, and name it elsewhere to be shown the picture
