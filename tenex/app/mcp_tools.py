@@ -48,6 +48,7 @@ from tenex.mcp.questions import ServerQuestion, needs_input, question_in
 from tenex.mcp.results import IMAGE, File, read_result
 from tenex.mcp.servers import McpServers, NamedTool
 from tenex.store.conversation_files import FOR_PEOPLE, FilesFull
+from tenex.store.pictures import media_type
 from tenex.tools import workspace_scan
 from tenex.tools.process import decoded, plain_text
 from tenex.tools.process import named as taken
@@ -72,6 +73,7 @@ MOST_PICTURES: Final = 4
 MOST_RESTARTS: Final = 3
 """Of a server before a call: one is enough unless repositories come at that very moment."""
 
+_PICTURE: Final = re.compile(r"image/[a-z0-9.+-]{1,40}")
 _GIT_IS_READ_ONLY: Final = re.compile(r"\.git/[^\n]*Read-only file system")
 _NO_WRITING_GIT: Final = (
     "Git repositories are read-only to MCP servers in the sandbox, so no tool of one commits or stages. Do not call it "
@@ -323,7 +325,7 @@ class McpTools:
         if len(part.data) > files.most:
             return None, "it is larger than `files.max_bytes`"
         attached, fault = await files.attached(
-            described(name, part.data, media_type=part.mime.partition(";")[0].strip()),
+            described(name, part.data, media_type=_picture_type(part)),
             caption="",
             unique=f"{context.idempotency_key}:{index}",
             destination=context.destination,
@@ -388,6 +390,12 @@ class _Call:
     def _holder(self) -> str:
         """For whom it is made."""
         return f"{self.context.conversation_id} {self.context.run} {self.context.agent}"
+
+
+def _picture_type(file: File) -> str:
+    """What a picture is, by its beginning; else what its server calls it, where that names a picture."""
+    named = file.mime.partition(";")[0].strip().lower()
+    return media_type(file.data) or (named if _PICTURE.fullmatch(named) else "application/octet-stream")
 
 
 def _described(file: File) -> str:

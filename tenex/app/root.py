@@ -86,6 +86,7 @@ from tenex.store.repository import ConversationFolder
 from tenex.store.search import Filter
 from tenex.store.view import Views
 from tenex.telemetry.record_log import RecordLog
+from tenex.tools.inbox import Inboxes
 from tenex.tools.named_files import named_files
 from tenex.tools.sandbox import probe_bubblewrap
 from tenex.tools.sent_files import SentFiles
@@ -503,7 +504,7 @@ class Application:
             budget=lambda: current.now.settings.models.context_tokens,
             daily=self.daily,
             undo=self._undo,
-            show=ShownFiles(self.static.workspace, self._sent_files).show,
+            show=ShownFiles(self.static.workspace, Inboxes(self.places.conversations), self._sent_files).show,
             named_files=self._named_files,
             checks=LiveChecks(current),
         )

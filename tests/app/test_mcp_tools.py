@@ -302,6 +302,9 @@ async def test_pictures_go_to_the_person_and_no_more_than_four_with_one_answer(t
         assert kept.content.endswith("; it was not sent: 4 pictures go with your answer already]")
         assert (kept.files, len(uploads.sent)) == ((), 1)
         assert len(list(tmp_path.glob("*.png"))) == 1
+        for named, sent_as in (("text/html", "application/octet-stream"), ("image/svg+xml", "image/svg+xml")):
+            await bench.do("faulty__image", text=named)
+            assert uploads.sent[-1]["media_type"] == sent_as
 
 
 async def test_tools_come_and_go_while_the_registry_is_in_use(tmp_path: Path) -> None:

@@ -123,6 +123,15 @@ async def test_a_private_key_is_not_sent_whatever_the_file_is_called(workspace: 
             await attach(workspace, Uploads(), name)
 
 
+async def test_a_page_whose_classes_begin_like_keys_is_sent(workspace: Workspace) -> None:
+    (workspace.root / "model.html").write_text('<div class="sk-toggleable__content fitted sk-estimator-doc-link">\n')
+    assert (await attach(workspace, Uploads(), "model.html")).ok
+    for key in ("sk-proj-4fT" + "aB9x" * 12, "sk-ant-api03-" + "Qx_7" * 12, "sk-or-v1-" + "0af3" * 16):
+        (workspace.root / "page.html").write_text(f'<div class="sk-toggleable__content" data-key="{key}">\n')
+        with pytest.raises(Refusal, match="holds what looks like a secret key"):
+            await attach(workspace, Uploads(), "page.html")
+
+
 async def test_a_text_about_keys_is_sent(workspace: Workspace) -> None:
     about = "A task-force-of-many-people; keys begin with `-----BEGIN PRIVATE KEY-----`, or with nsec1.\n"
     for length in range(65_400, 65_560, 7):  # the end of a piece is anywhere in it
