@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from websockets.exceptions import WebSocketException
 
+from tenex.core.backoff import Backoff
 from tenex.core.errors import RelayUnavailable
 from tenex.core.ids import PublicKey
 from tenex.core.ports import PublishOutcome
@@ -28,7 +29,7 @@ from .filters import Filter, lay_out
 from .history_buffer import HistoryBuffer
 from .keys import Key
 from .pagination import most_events
-from .relay_info import RelayLimits, read_limits
+from .relay_info import DocumentUnread, RelayLimits, read_limits
 from .relay_subscriptions import RelaySubscriptions
 from .relay_traits import OF_ANOTHER_KEY, RelayTraits
 from .retry import ReasonAction, RetryPolicy, is_worth_logging, printable, read_answer
@@ -46,7 +47,7 @@ _FAULTS: Final = (OSError, WebSocketException, EOFError, UnicodeError, ImportErr
 """Errors of connections. ImportError: `websockets` needs a package that is not installed if a SOCKS proxy is set."""
 
 _UNCLEAR_TRIES: Final = 8
-"""Refusals without a NIP-01 reason after which an event counts as refused; about four minutes."""
+"""Refusals without a NIP-01 reason, and failures of AUTH, after which an event counts as refused; some minutes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,16 +290,26 @@ class RelayConnection:
         await connection.authenticate()
 
     async def _read_limits(self) -> None:
-        if not self.must_be_public:
-            limits = await read_limits(self.url, self._timeouts.limits_timeout)
-            if limits is not None:
-                self._use_limits(limits)
-            if self.rooms_key and self._connection is not None and self._connection.was_challenged:
-                await (
-                    self._connection.authenticate()
-                )  # private rooms are shown to their members, and no AUTH is asked for
-        self.informed.set()
-        self._on_informed()
+        """Read the relay's document; while its server fails, again and again: it may say that the relay has rooms."""
+        pauses = Backoff(self._timeouts.refused_first, self._timeouts.refused_most, self._rng.uniform)
+        is_read = self.must_be_public
+        while True:
+            if not is_read:
+                try:
+                    limits = await read_limits(self.url, self._timeouts.limits_timeout)
+                    is_read = True
+                except DocumentUnread:
+                    limits = None
+                if limits is not None:
+                    self._use_limits(limits)
+                if self.rooms_key and self._connection is not None and self._connection.was_challenged:
+                    # private rooms are shown to their members, and no AUTH is asked for
+                    await self._connection.authenticate()
+            self.informed.set()
+            self._on_informed()
+            if is_read:
+                return
+            await asyncio.sleep(pauses.next())
 
     def _use_limits(self, limits: RelayLimits) -> None:
         self._limits = limits
@@ -391,20 +402,28 @@ class RelayConnection:
                     return _refused(answer.text or "refused without a reason")
                 self.traits.note_answer(answer.text, event.kind)
                 why = await policy.wait(answer, connection.authenticate)
-                if why and not connection.lost:
+                if not why or connection.lost:
+                    continue
+                is_refused = answer.action is not ReasonAction.AUTH or connection.is_auth_final
+                if is_refused or unclear >= _UNCLEAR_TRIES:
                     return _refused(why)
+                unclear += 1
+                await policy.pause_after_refusal()
 
     @property
     def has_room(self) -> bool:
         """Whether it is connected and `offer` would send now."""
         return self._connection is not None and self._connection.has_room
 
-    def offer(self, event: Event) -> bool:
-        """Send once if there is room, without waiting for the answer; False if the event was dropped."""
+    def offer(self, event: Event, *, is_rare: bool = False) -> bool:
+        """Send once if there is room, without waiting for the answer; False if the event was dropped.
+
+        `is_rare`: as for `ClientConnection.offer`.
+        """
         frame = event_frame(to_wire(event))
         if self._connection is None or len(frame.encode()) > self._limits.max_message_length:
             return False
-        return self._connection.offer(frame)
+        return self._connection.offer(frame, is_rare=is_rare)
 
     async def fetch(self, filters: Sequence[Filter], take: Take) -> bool:
         """Fetch stored events once; True if all arrived. Waits while the relay is away."""

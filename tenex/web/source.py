@@ -9,14 +9,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from tenex.core.conversation import Conversation, fold
-from tenex.core.errors import StoreDamaged, StoreError, TenexError, UsageError
+from tenex.core.errors import ModelUnavailable, StoreDamaged, StoreError, TenexError, TransientError, UsageError
 from tenex.core.ids import ConversationId
 from tenex.core.inbox.received_files import INBOX
 from tenex.core.ports import Clock
-from tenex.core.projection import Projection, project
+from tenex.core.projection import Projection, activity_of, project, why_stuck
 from tenex.core.records import Record
 from tenex.core.snapshot import SnapshotRecord
 from tenex.operations.asks import Ask, Kind, Replied, asks_of, newest_message, replied_by
+from tenex.operations.doctor.daemon import problems_in_status
+from tenex.operations.doctor.findings import Finding, PartProblems, fault
 from tenex.operations.listing import list_rows, search_conversations
 from tenex.operations.status import report_from_files
 from tenex.service.client import ask, is_listening
@@ -75,6 +77,8 @@ class Asks:
     asks: Sequence[Ask]
     replied: Replied | None
     """The message that what a user writes next replies to."""
+    stuck: Sequence[str]
+    """Why it does not go on by itself, where it is held or limited."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +121,8 @@ class Source:
     places: ProjectPaths
     folder: Conversations
     clock: Clock
+    problems_of_parts: Mapping[str, PartProblems]
+    """Of what features add to the daemon's status."""
     _ends: OrderedDict[ConversationId, End] = field(default_factory=OrderedDict)
     _asks: OrderedDict[ConversationId, Asks] = field(default_factory=OrderedDict)
     _stats: dict[ConversationId, tuple[int, Stats]] = field(default_factory=dict)
@@ -208,7 +214,8 @@ class Source:
             records = await self._with_file_before(name, records)
             asks = asks_of(part.state, records)
         replied = replied_by(part.state, newest_message(records))
-        self._asks[name] = Asks(length=length, asks=asks, replied=replied)
+        stuck = why_stuck(activity_of(part.state))
+        self._asks[name] = Asks(length=length, asks=asks, replied=replied, stuck=stuck)
         end = self._ends[name] = End(length=length, part=part, asks=self._asks[name])
         for cache, most in ((self._ends, ENDS), (self._asks, ASKS)):
             if len(cache) > most:
@@ -235,8 +242,8 @@ class Source:
                 self._files_before.popitem(last=False)
         return [*self._files_before[key], *others]
 
-    async def asks(self, name: ConversationId) -> tuple[Sequence[Ask], Replied | None]:
-        """What a conversation waits for from a user, and the message that what they write next replies to.
+    async def asks(self, name: ConversationId) -> Asks:
+        """What a conversation waits for from a user.
 
         Raises:
             TenexError: it cannot be read, or there is none.
@@ -244,7 +251,7 @@ class Source:
         asks = self._asks.get(name)
         if asks is None or asks.length != await self.folder.size(name):
             asks = (await self._end(name)).asks
-        return asks.asks, asks.replied
+        return asks
 
     async def outcome(self, name: ConversationId, after: int, events: Sequence[str], kind: Kind) -> Outcome:
         """What becomes of an answer that was published, in the records after `after`; waited for some seconds.
@@ -343,6 +350,19 @@ class Source:
             return report
         report = await report_from_files(self.places, self.folder, self.clock.now())
         return {**report, "state": state, "fault": fault}
+
+    async def problems(self) -> list[Finding]:
+        """What does not work and only a person can fix, as the daemon reports it; without what keeps conversations."""
+        place = str(self.places.socket)
+        try:
+            report: dict[str, Any] = await ask(self.places.socket, "status", patience=PATIENCE)
+        except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
+            return [fault("no daemon is running, so nothing goes on", place, "`tenex run` starts one", TransientError)]
+        except (OSError, TenexError) as error:  # TimeoutError is an OSError
+            why = str(error) or f"no answer within {PATIENCE:g} s"
+            return [fault(f"the daemon does not answer: {why}", place, "`tenex doctor` looks why", TransientError)]
+        problems = problems_in_status(report, self.problems_of_parts)
+        return [problem for problem in problems if problem.error is not ModelUnavailable]
 
     async def is_daemon_there(self) -> bool:
         """Whether a daemon accepts connections at its control socket."""

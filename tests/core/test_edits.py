@@ -170,7 +170,7 @@ def test_an_edit_of_a_command_gives_none_and_says_so_once() -> None:
     scenario = asked()
     scenario.user_writes("/status", event_id="7" * 64)
     edit(scenario, "status please", edits="7" * 64)
-    assert scenario.sent_texts()[-1] == "An edit changes no command and no answer. Write it anew."
+    assert scenario.sent_texts()[-1] == "An edit changes no command, and no yes or no that was given. Write it anew."
     assert edit(scenario, "status please", edits="7" * 64) == []
 
 
@@ -197,7 +197,7 @@ def test_the_moderation_of_a_room_takes_back_what_others_wrote() -> None:
     scenario = working()
     event = scenario.records(r.MessageRecorded)[0].event_id
     assert scenario.handle(MessageDeleted(event_id=event, author=MALLORY)) == []
-    scenario.handle(MessageDeleted(event_id=event, author=None))
+    scenario.handle(MessageDeleted(event_id=event, author=MALLORY, is_moderated=True))
     assert scenario.sent_texts()[-1].startswith("The moderation of this room deleted what this was for. Stopped")
     assert DELETED in texts(scenario)
 

@@ -2,7 +2,8 @@
 
 The rules are those of the relay of github.com/block/buzz in September 2026, and the texts of the answers are quoted
 from its sources. With `Rules.plain()` it is a relay of NIP-29 alone: many keys to a connection, every kind, live events
-to every subscription that matches. Its store of files is `relay_store`. Left out: git.
+to every subscription that matches. Members come and go by 9000, 9001, 9021 and 9022. Its store of files is
+`relay_store`. Left out: git.
 """
 
 import asyncio
@@ -20,6 +21,8 @@ from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
 from tenex.core.errors import InvalidEvent
+from tenex.core.ids import PublicKey
+from tenex.nostr.attestations import holds_for, parse_attestation
 from tenex.nostr.events import is_genuine, parse_event, sign, to_wire, unsigned_event
 from tenex.nostr.filters import Matcher
 from tenex.nostr.keys import SecretKey
@@ -34,8 +37,11 @@ IN_A_ROOM: Final = frozenset({9, 40002, 40003, 40008, 45001, 45003, 9000, 9001, 
 """`invalid: channel-scoped events must include an h tag`."""
 KINDS: Final = OF_THE_WORKSPACE | IN_A_ROOM | {5, 7, 1059, 9007, 9021}
 """All others are refused: `restricted: unknown event kind`."""
+PUT_USER, REMOVE_USER, JOIN, LEAVE = 9000, 9001, 9021, 9022
+AGENT_PROFILE, PRESENCE = 10100, 20001
+ROLES: Final = ("owner", "admin", "member", "guest", "bot")
 MODERATING: Final = frozenset({"owner", "admin"})
-"""Roles that may delete what others wrote."""
+"""Roles that may delete what others wrote, and add others to a private room."""
 GATED: Final = frozenset({1059, 24200, 30622, 44100, 44101, 44200})
 """Kinds that are given only to a filter whose `#p` is exactly the key of the connection."""
 AUTH_WITHIN: Final = 5.0
@@ -69,7 +75,8 @@ class Rules:
     """Files are stored on its host."""
     max_subscriptions: int = 1024
     keys: frozenset[str] | None = None
-    """The members of the workspace; None: everybody. The others are refused at AUTH."""
+    """The members of the workspace; None: everybody. Others are refused at AUTH, but for those whom a member has
+    attested (NIP-OA)."""
 
     @classmethod
     def plain(cls, **more: Any) -> Self:
@@ -113,8 +120,16 @@ class RoomRelay:
         self.notices: list[str] = []
         self.frames: list[tuple[float, str, str]] = []
         """When a frame came, by which key, and its first word."""
-        self.clients: set[_Client] = set()
+        self.clients: set[RoomClient] = set()
         self.usage: defaultdict[tuple[str, str], deque[float]] = defaultdict(deque)
+        self.presence: dict[str, str] = {}
+        """What each key has said last of whether it is there (20001)."""
+        self.on_frame: Callable[[RoomClient, list[Any]], bool] = lambda client, frame: True
+        """Whether the relay takes a frame that has come; a fault may do more with it."""
+        self.on_send: Callable[[RoomClient, list[Any]], Sequence[list[Any]]] = lambda client, frame: [frame]
+        """What is sent in place of a frame."""
+        self.document_status = 200
+        """The HTTP status of its document."""
         self.store = RelayStore(is_member=self._is_known, now=now, is_there=rules.store)
         self._server: Server | None = None
 
@@ -147,17 +162,26 @@ class RoomRelay:
         self._announce(room)
         self._by_relay(44101, [["p", member], ["h", room_id]])
 
+    def publish_own(self, kind: int, tags: Sequence[Sequence[str]], room: str) -> None:
+        """Publish an event of the relay itself in a room."""
+        self._by_relay(kind, tags, room)
+
     def accepted(self, kind: int, **tags: str) -> list[Raw]:
         """The stored events of a kind, each once, that have these tags."""
         kept = (event for event, _ in self.stored if event["kind"] == kind)
         return [event for event in kept if all(value in _values(event, name) for name, value in tags.items())]
+
+    def write(self, event: Raw) -> str:
+        """Take an event as if by the connection of somebody; returns its id."""
+        self._take(event, self.place_of(event, event["pubkey"]))
+        return str(event["id"])
 
     async def stop(self) -> None:
         """Hang up and take no connection."""
         if self._server is None:
             return
         for client in list(self.clients):
-            client.socket.transport.abort()
+            client.cut()
         self._server.close()
         await self._server.wait_closed()
         self._server = None
@@ -216,6 +240,32 @@ class RoomRelay:
             RefusedEvent: the relay does not take it.
         """
         kind = event["kind"]
+        self._check_event(event)
+        targets = _values(event, "e")
+        target = next(((old, at) for old, at in self.stored if targets and old["id"] == targets[-1]), None)
+        if kind == 7 and target is None:
+            raise RefusedEvent("invalid: reaction target event not found")
+        room_id = next(iter(_values(event, "h")), "")
+        if kind in (5, 7):
+            room_id = target[1] if target is not None else ""
+        if kind in OF_THE_WORKSPACE or kind in (1059, PRESENCE):
+            return ""
+        if kind in IN_A_ROOM and not room_id:
+            raise RefusedEvent("invalid: channel-scoped events must include an h tag")
+        if room_id and kind == JOIN and not self.is_open_to(key, room_id):
+            raise RefusedEvent("invalid: channel is private — request an invitation")
+        if room_id and not self.is_open_to(key, room_id):
+            raise RefusedEvent("restricted: not a channel member")
+        if kind in (PUT_USER, REMOVE_USER, LEAVE):
+            self._check_membership(event, self.rooms[room_id])
+        if kind in IN_A_ROOM and self.rules.threads:
+            self._check_thread(event, room_id)
+        self._check_target(event, target)
+        return room_id
+
+    def _check_event(self, event: Raw) -> None:
+        """Refuse an event for what it is, wherever it is to go."""
+        kind = event["kind"]
         try:
             genuine = is_genuine(parse_event(event))
         except InvalidEvent:
@@ -230,23 +280,45 @@ class RoomRelay:
             raise RefusedEvent(f"invalid: content exceeds maximum size of {LARGEST} bytes (got {size})")
         if is_stored and self.rules.listed_kinds and kind not in KINDS:
             raise RefusedEvent("restricted: unknown event kind")
-        targets = _values(event, "e")
-        target = next(((old, at) for old, at in self.stored if targets and old["id"] == targets[-1]), None)
-        if kind == 7 and target is None:
-            raise RefusedEvent("invalid: reaction target event not found")
-        room_id = next(iter(_values(event, "h")), "")
-        if kind in (5, 7):
-            room_id = target[1] if target is not None else ""
-        if kind in OF_THE_WORKSPACE or kind == 1059:
-            return ""
-        if kind in IN_A_ROOM and not room_id:
-            raise RefusedEvent("invalid: channel-scoped events must include an h tag")
-        if room_id and not self.is_open_to(key, room_id):
-            raise RefusedEvent("restricted: not a channel member")
-        if kind in IN_A_ROOM and self.rules.threads:
-            self._check_thread(event, room_id)
-        self._check_target(event, target)
-        return room_id
+        if kind == AGENT_PROFILE and "channel_add_policy" not in json.loads(event["content"]):
+            raise RefusedEvent("invalid: kind:10100 missing channel_add_policy field")
+
+    def _check_membership(self, event: Raw, room: Room) -> None:
+        kind, actor = event["kind"], event["pubkey"]
+        target = actor if kind == LEAVE else next(iter(_values(event, "p")), "")
+        is_in_charge = room.members.get(actor) in MODERATING
+        role = next(iter(_values(event, "role")), "")
+        owners = [key for key, held in room.members.items() if held == "owner"]
+        if not target:
+            raise RefusedEvent("invalid: missing p tag")
+        if kind == PUT_USER:
+            if role and role not in ROLES:
+                raise RefusedEvent(f"invalid: invalid role: {role}")
+            if room.private and target != actor and not is_in_charge:
+                raise RefusedEvent("invalid: only owners/admins may add private-channel members")
+            if target in room.members and role and role != room.members[target] and not is_in_charge:
+                raise RefusedEvent("invalid: only owners/admins may change an active member's role")
+            return
+        if target != actor and not is_in_charge:
+            raise RefusedEvent("invalid: actor not authorized")
+        if target == actor and target not in room.members:
+            raise RefusedEvent("invalid: actor is not an active member")
+        if owners == [target]:
+            raise RefusedEvent("invalid: cannot remove the last owner")
+
+    def _change_members(self, event: Raw, room_id: str) -> None:
+        """Do what an accepted event says of who is in a room."""
+        kind, actor = event["kind"], event["pubkey"]
+        held = self.rooms[room_id].members if room_id in self.rooms else {}
+        if kind == PUT_USER:
+            target = _values(event, "p")[0]
+            role = next(iter(_values(event, "role")), held.get(target, "member"))
+            if held.get(target) != role:
+                self.add(room_id, target, role)
+        elif kind == JOIN and actor not in held:
+            self.add(room_id, actor)
+        elif kind in (REMOVE_USER, LEAVE):
+            self.remove(room_id, actor if kind == LEAVE else _values(event, "p")[0])
 
     def is_open_to(self, key: str, room_id: str) -> bool:
         room = self.rooms.get(room_id)
@@ -269,22 +341,16 @@ class RoomRelay:
             raise RefusedEvent("invalid: root tag does not match thread ancestry")
 
     def _check_target(self, event: Raw, target: tuple[Raw, str] | None) -> None:
-        """An edit or a deletion is of what is there, by its author; a 9005 may be by who moderates the room."""
+        """An edit or a deletion is of what is there; who may delete it is left to those who read it."""
         kind = event["kind"]
-        if kind not in (5, 9005, 40003):
-            return
         if kind == 5 and len(_values(event, "e") + _values(event, "a")) != 1:
             raise RefusedEvent("invalid: deletion must reference exactly one target")
+        if kind not in (9005, 40003):
+            return
         if target is None:
-            if kind == 5:
-                return
             raise RefusedEvent("invalid: target event not found")
-        if kind != 5 and target[1] not in _values(event, "h"):
+        if target[1] not in _values(event, "h"):
             raise RefusedEvent("invalid: target event belongs to a different channel")
-        room = self.rooms.get(target[1])
-        is_moderated = room is not None and room.members.get(event["pubkey"]) in MODERATING
-        if target[0]["pubkey"] != event["pubkey"] and not (kind == 9005 and is_moderated):
-            raise RefusedEvent("restricted: not the author")
 
     def wait_for(self, key: str, what: str, limit: tuple[int, float]) -> int:
         """Count a use of a quota; the seconds to wait where it is over, else 0."""
@@ -298,7 +364,7 @@ class RoomRelay:
         recent.append(now)
         return int(recent[0] + window - now) + 1 if len(recent) > most else 0
 
-    def publish(self, client: "_Client", event: Raw) -> None:
+    def publish(self, client: "RoomClient", event: Raw) -> None:
         """Take an event, or say why not."""
         self.published.append(event)
         if self.rules.auth_first and not client.keys:
@@ -320,9 +386,12 @@ class RoomRelay:
         self.answers.append((event, True, ""))
         client.send("OK", event["id"], True, "")
         self._take(event, room_id)
+        self._change_members(event, room_id)
+        if event["kind"] == PRESENCE:
+            self.presence[event["pubkey"]] = event["content"]
         return None
 
-    def _answer(self, client: "_Client", event: Raw, why: str) -> None:
+    def _answer(self, client: "RoomClient", event: Raw, why: str) -> None:
         self.answers.append((event, False, why))
         client.send("OK", event["id"], False, why)
 
@@ -338,10 +407,10 @@ class RoomRelay:
             return None
         limits = {"max_message_length": 524288, "max_subscriptions": self.rules.max_subscriptions, "max_limit": 10000}
         document = {"supported_nips": [1, 11, 29, 42], "self": self.key.public, "limitation": limits}
-        return connection.respond(200, json.dumps(document))
+        return connection.respond(self.document_status, json.dumps(document))
 
     async def _talk(self, socket: ServerConnection) -> None:
-        client = _Client(self, socket)
+        client = RoomClient(self, socket)
         self.clients.add(client)
         client.send("AUTH", client.challenge)
         sending = asyncio.create_task(client.write())
@@ -358,8 +427,8 @@ class RoomRelay:
             self.clients.discard(client)
 
 
-class _Client:
-    """One connection."""
+class RoomClient:
+    """One connection to it."""
 
     def __init__(self, relay: RoomRelay, socket: ServerConnection) -> None:
         self.relay = relay
@@ -374,7 +443,12 @@ class _Client:
         return self.keys[0] if self.keys else ""
 
     def send(self, *frame: Any) -> None:
-        self._out.put_nowait(json.dumps(frame))
+        for each in self.relay.on_send(self, list(frame)):
+            self._out.put_nowait(json.dumps(each))
+
+    def cut(self) -> None:
+        """Drop the connection, with what is not sent yet."""
+        self.socket.transport.abort()
 
     async def write(self) -> None:
         with suppress(ConnectionClosed):
@@ -383,10 +457,12 @@ class _Client:
 
     def hang_up_unless_authenticated(self) -> None:
         if self.relay.rules.auth_first and not self.keys:
-            self.socket.transport.abort()
+            self.cut()
 
     def receive(self, frame: list[Any]) -> None:
         self.relay.frames.append((time.monotonic(), self.key, frame[0]))
+        if not self.relay.on_frame(self, frame):
+            return
         match frame:
             case ["AUTH", event]:
                 self._authenticate(event)
@@ -407,7 +483,7 @@ class _Client:
             why = "auth-required: already authenticated"
         elif not is_right or not is_in_time or place != self.relay.url:
             why = "auth-required: verification failed"
-        elif rules.keys is not None and event["pubkey"] not in rules.keys:
+        elif rules.keys is not None and rules.keys.isdisjoint((event["pubkey"], _attested_by(event))):
             why = "restricted: not a relay member"
         if not why:
             self.keys.append(event["pubkey"])
@@ -455,6 +531,16 @@ class _Client:
 
 def _values(event: Raw, name: str) -> list[str]:
     return [tag[1] for tag in event["tags"] if len(tag) > 1 and tag[0] == name]
+
+
+def _attested_by(event: Raw) -> str:
+    """Who has attested the author of an event (NIP-OA); "" if nobody has."""
+    tags = [tag for tag in event["tags"] if tag[0] == "auth"]
+    try:
+        tag = parse_attestation(tags[0] if len(tags) == 1 else (), PublicKey(event["pubkey"]))
+    except ValueError:
+        return ""
+    return tag[1] if holds_for(tag, event["kind"], event["created_at"]) else ""
 
 
 def _one_room(filters: Iterable[Raw]) -> str | None:

@@ -37,7 +37,9 @@ READ_IN_ROOMS: Final = frozenset({RICH_TEXT, EDIT, DIFF})
 
 _COMMANDS: Final = {"cancel": "stop"}
 """What a command of Buzz's clients is here; the others are unknown, and start nothing."""
-_COMMAND: Final = re.compile(r"\s*(?:(?:@|nostr:npub1)\S+\s+)*!(cancel|rotate|shutdown)\s*")
+_COMMAND: Final = re.compile(
+    r"\s*(?:(?:@|nostr:npub1)\S+(?:\s+[^\s@!]\S*){0,2}\s+)*!(cancel|rotate|shutdown)\s*"  # a name has several words
+)
 
 
 class RoomThreads(ThreadingScheme):
@@ -93,6 +95,11 @@ class RoomThreads(ThreadingScheme):
         """Answer in the thread of the message that is answered, or of the one that began the conversation."""
         tags = (*self._link(draft), *_asker(draft), *base.group_tags(draft.address))
         return in_parts(draft, CHAT, (*tags, *draft.tags, *marks))
+
+    def place_of(self, draft: OutgoingMessage) -> tuple[Tag, ...]:
+        """The tags that say where an answer is going to stand: its room, and the thread if it goes into one."""
+        link = tuple(tag for tag in self._link(draft) if tag[0] == "e")
+        return (*base.group_tags(draft.address), *link)
 
     def _link(self, draft: OutgoingMessage) -> tuple[Tag, ...]:
         return (("e", _root_of(draft), "", "reply"),)

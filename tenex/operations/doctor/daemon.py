@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from tenex.core.errors import ModelUnavailable, RelayUnavailable, StoreError, TenexError, TransientError
@@ -13,7 +14,7 @@ from tenex.operations.daemon_start import WAIT, ask_when_started, is_starting, w
 from tenex.service.control import ELSEWHERE, why_no_socket
 from tenex.store.lock import find_holder
 
-from .findings import Case, Finding, Repair, fault, ok, url_text, warning
+from .findings import Case, Finding, PartProblems, Repair, fault, ok, url_text, warning
 
 STATUS_TIMEOUT: Final = 8.0
 """Seconds a busy daemon has to answer with its status."""
@@ -70,9 +71,7 @@ def control(case: Case) -> Iterator[Finding]:
     else:
         yield ok("the daemon answers", path)
         with suppress(AttributeError, LookupError, TypeError):  # a status of another version
-            yield from problems_in_status(status)
-            for part, problems_in in case.problems.items():
-                yield from problems_in(status.get(part))
+            yield from problems_in_status(status, case.problems)
 
 
 def _no_socket(case: Case) -> Iterator[Finding]:
@@ -93,8 +92,12 @@ def _starting(case: Case) -> Finding:
     return warning(message, case.paths.socket, "run `tenex doctor` again then")
 
 
-def problems_in_status(status: Mapping[str, Any]) -> Iterator[Finding]:
-    """Report the problems in a status of `operations.status`."""
+def problems_in_status(
+    status: Mapping[str, Any], of_parts: Mapping[str, PartProblems] = MappingProxyType({})
+) -> Iterator[Finding]:
+    """Report the problems in a status of `operations.status`, and in the parts that features add to it."""
+    for part, problems_in in of_parts.items():
+        yield from problems_in(status.get(part))
     settings = status["configuration"]
     stored = status["conversations"]
     file = settings["file"] or "the settings"

@@ -160,8 +160,10 @@ async function refresh() {
     return;
   }
   const html = await answer.text();
+  number(parsed(html).querySelector("[data-open]")?.dataset.open);
   if (asks) {
     merge(asks, parsed(html).getElementById("asks"));
+    replace("broken", html);
     replace("turns", html);
     renewFiles(html);
     document.dispatchEvent(new Event("asks"));
@@ -179,6 +181,17 @@ function renewFiles(html) {
   if (made && made.textContent !== document.getElementById("files")?.textContent) {
     replace("files", html);
   }
+}
+
+// How much waits for a person, in the menu and in the title of the tab.
+function number(open) {
+  const badge = document.getElementById("open");
+  if (open === undefined || !badge || badge.dataset.open === open) {
+    return;
+  }
+  badge.dataset.open = badge.textContent = open;
+  badge.hidden = open === "0";
+  document.title = `${open === "0" ? "" : `(${open}) `}${document.title.replace(/^\(\d+\) /, "")}`;
 }
 
 // What waits stays where it is, with what is being written: what is new comes below, what is over is marked.
