@@ -24,6 +24,7 @@ from tenex.configuration.mcp_launch import SandboxedProgram
 from tenex.core.answers.forms import Form, NoAnswer
 from tenex.core.config import Replay
 from tenex.core.conversation import Conversation
+from tenex.core.ids import ConversationId
 from tenex.core.messages import cut
 from tenex.core.phases import Access
 from tenex.core.port_values import AttachedFile, QuestionReply
@@ -46,6 +47,8 @@ from tenex.mcp.connection import (
 from tenex.mcp.questions import ServerQuestion, needs_input, question_in
 from tenex.mcp.results import IMAGE, File, read_result
 from tenex.mcp.servers import McpServers, NamedTool
+from tenex.store.conversation_files import FOR_PEOPLE, FilesFull
+from tenex.store.pictures import media_type
 from tenex.tools import workspace_scan
 from tenex.tools.process import decoded, plain_text
 from tenex.tools.process import named as taken
@@ -70,6 +73,7 @@ MOST_PICTURES: Final = 4
 MOST_RESTARTS: Final = 3
 """Of a server before a call: one is enough unless repositories come at that very moment."""
 
+_PICTURE: Final = re.compile(r"image/[a-z0-9.+-]{1,40}")
 _GIT_IS_READ_ONLY: Final = re.compile(r"\.git/[^\n]*Read-only file system")
 _NO_WRITING_GIT: Final = (
     "Git repositories are read-only to MCP servers in the sandbox, so no tool of one commits or stages. Do not call it "
@@ -91,8 +95,8 @@ class _OutcomeUnknown(Exception):
     """Whether a call was carried out is not known; the text is for the model."""
 
 
-Keep = Callable[[ExecutionContext, str, bytes], Awaitable[Path]]
-"""Keeps a file of a result under a name, and returns where."""
+Keep = Callable[[ConversationId, str, bytes], Awaitable[str]]
+"""Keeps a file of a result for people, and returns the name that it has; raises `FilesFull`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,10 +299,13 @@ class McpTools:
                 sent.append(attached)
                 shown.append(f"[{_described(part)} goes to the person with your answer]")
                 continue
-            place = await self._keep(context, name, part.data)
-            named_place = f"{place.parent.name}/{place.name} of the conversation"
             why = f"; it was not sent: {fault}" if fault else ""
-            shown.append(f"[{_described(part)} is kept for people: {named_place}{why}]")
+            try:
+                kept = await self._keep(context.conversation_id, name, part.data)
+            except FilesFull as full:
+                shown.append(f"[{_described(part)} was dropped: {full}{why}]")
+                continue
+            shown.append(f"[{_described(part)} is kept for people: {FOR_PEOPLE}/{kept} of the conversation{why}]")
         hidden = named.config.hidden
         hide = hidden.taken_out if reply.ok else hidden
         text = hide(plain_text("\n".join(shown)))
@@ -318,10 +325,11 @@ class McpTools:
         if len(part.data) > files.most:
             return None, "it is larger than `files.max_bytes`"
         attached, fault = await files.attached(
-            described(name, part.data, media_type=part.mime.partition(";")[0].strip()),
+            described(name, part.data, media_type=_picture_type(part)),
             caption="",
             unique=f"{context.idempotency_key}:{index}",
             destination=context.destination,
+            conversation=context.conversation_id,
         )
         return (None, fault) if fault else (attached, "")
 
@@ -382,6 +390,12 @@ class _Call:
     def _holder(self) -> str:
         """For whom it is made."""
         return f"{self.context.conversation_id} {self.context.run} {self.context.agent}"
+
+
+def _picture_type(file: File) -> str:
+    """What a picture is, by its beginning; else what its server calls it, where that names a picture."""
+    named = file.mime.partition(";")[0].strip().lower()
+    return media_type(file.data) or (named if _PICTURE.fullmatch(named) else "application/octet-stream")
 
 
 def _described(file: File) -> str:

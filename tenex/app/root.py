@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mappi
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tenex import __version__
@@ -25,12 +24,12 @@ from tenex.configuration.mcp_launch import Launcher
 from tenex.core.config import Policy
 from tenex.core.conversation import Conversation
 from tenex.core.effects import Undo
-from tenex.core.errors import ConfigurationError, StoreDamaged
+from tenex.core.errors import ConfigurationError, FolderMoved, StoreDamaged
 from tenex.core.ids import ConversationId, Millis, PublicKey
 from tenex.core.kind import all_kinds
 from tenex.core.people.trust import chat_of, room_of
 from tenex.core.port_values import UndoOutcome
-from tenex.core.ports import ExecutionContext, Journal, Model, Observer, UnsignedEvent
+from tenex.core.ports import Journal, Model, Observer, UnsignedEvent
 from tenex.core.records import Record
 from tenex.core.signals import MessageReceived
 from tenex.core.text.amounts import count
@@ -72,9 +71,10 @@ from tenex.runtime.executors import Executors
 from tenex.runtime.inbox import Inbox
 from tenex.runtime.lifecycle import Runtime, TaskFactory
 from tenex.runtime.outbox import Outbox
+from tenex.service.client import is_listening
 from tenex.service.control import control_socket
 from tenex.settings import Settings, check_paths, resolve_paths
-from tenex.store import atomic
+from tenex.store.conversation_files import FOR_PEOPLE, ConversationFiles, FilesFull, safe_name
 from tenex.store.conversations import Conversations
 from tenex.store.daemon_journal import DaemonJournal
 from tenex.store.disk import Disk
@@ -88,6 +88,7 @@ from tenex.store.repository import ConversationFolder
 from tenex.store.search import Filter
 from tenex.store.view import Views
 from tenex.telemetry.record_log import RecordLog
+from tenex.tools.inbox import Inboxes
 from tenex.tools.named_files import named_files
 from tenex.tools.sandbox import probe_bubblewrap
 from tenex.tools.sent_files import SentFiles
@@ -340,6 +341,7 @@ class Application:
             views=self.views,
             ask=lambda question: self.asker(question),  # noqa: PLW0108 it is made in a later step
             file_sender=self._file_sender,
+            keep_file=self._keep_for_page,
             about_room=lambda address: describe(self.rooms, address, self._name_in_room),
         )
         self.stack.push_async_callback(self.static.background.close)
@@ -542,7 +544,7 @@ class Application:
             budget=lambda: current.now.settings.models.context_tokens,
             daily=self.daily,
             undo=self._undo,
-            show=ShownFiles(self.static.workspace, self._sent_files).show,
+            show=ShownFiles(self.static.workspace, Inboxes(self.places.conversations), self._sent_files).show,
             named_files=self._named_files,
             checks=LiveChecks(current),
         )
@@ -739,16 +741,26 @@ class Application:
         await self.mcp.settle(MCP_SERVERS_START)
         return needs_restart
 
-    async def _keep_file(self, context: ExecutionContext, name: str, data: bytes) -> Path:
-        """Keep a file that a tool gave back in the folder of its conversation."""
-        place = self.folder.path(context.conversation_id) / "files" / name
+    async def _keep_file(self, conversation: ConversationId, name: str, data: bytes) -> str:
+        """Keep a file for people in the folder of its conversation; returns the name that it has.
 
-        def write() -> None:
-            atomic.make_folder(place.parent)
-            atomic.replace(place, data)
+        Raises:
+            FilesFull: it has too many files, or too large ones.
+            OSError: it cannot be written.
+        """
+        files = ConversationFiles(self.folder.path(conversation) / FOR_PEOPLE)
+        return await self.disk.change(files.add, name, data)
 
-        await self.disk.change(write)
-        return place
+    async def _keep_for_page(self, conversation: ConversationId, name: str, data: bytes) -> bool:
+        """Keep a file that no server took, where pages are served from which people can load it."""
+        if not await is_listening(self.places.web_socket):
+            return False
+        try:
+            await self._keep_file(conversation, safe_name(name), data)
+        except (FilesFull, FolderMoved, OSError) as fault:
+            log.warning("file.not_kept", conversation=conversation, reason=str(fault))
+            return False
+        return True
 
     def _on_fork(self, branch: ForkResult) -> None:
         identity = branch.state.identity

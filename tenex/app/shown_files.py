@@ -7,9 +7,11 @@ from typing import Final
 
 from tenex.core.effects import Show
 from tenex.core.errors import FileNotSent
+from tenex.core.ids import ConversationId
 from tenex.core.port_values import AttachedFile, FileDestination, ShowOutcome
 from tenex.core.ports import FileSender
 from tenex.core.text.foreign import printable, well_formed
+from tenex.tools.inbox import Inboxes
 from tenex.tools.sent_files import FileForPerson, SentFiles
 from tenex.tools.tool import Refusal
 from tenex.tools.workspace import HALF_WRITTEN, Workspace
@@ -41,16 +43,17 @@ class LateFileSender:
 class ShownFiles:
     """Carries out `Show`."""
 
-    def __init__(self, workspace: Workspace, files: Callable[[], SentFiles]) -> None:
-        """Take the workspace, and what sends files as it is configured now."""
+    def __init__(self, workspace: Workspace, inboxes: Inboxes, files: Callable[[], SentFiles]) -> None:
+        """Take the workspace, what people have sent, and what sends files as it is configured now."""
         self._workspace = workspace
+        self._inboxes = inboxes
         self._files = files
 
     async def show(self, effect: Show) -> ShowOutcome:
         """What a user is sent: the text, a list, the file, or why there is none."""
         files = self._files()
         try:
-            found = await asyncio.to_thread(self._looked_up, files, effect.path)
+            found = await asyncio.to_thread(self._looked_up, files, effect.conversation, effect.path)
         except Refusal as fault:
             return ShowOutcome(text=_for_person(str(fault)))
         if isinstance(found, str):
@@ -60,15 +63,19 @@ class ShownFiles:
         if text is not None and len(found.data) <= MOST_TEXT:
             return ShowOutcome(text=f"{found.path}:\n\n{text.rstrip()}" if text.strip() else f"{found.path} is empty.")
         unique = f"{effect.conversation}:{effect.key.seq}"
-        attached, _ = await files.attached(found, caption="", unique=unique, destination=effect.destination)
-        return ShowOutcome(text=f"{found.path} ({found.size})" if attached.url else "", files=(attached,))
+        attached, _ = await files.attached(
+            found, caption="", unique=unique, destination=effect.destination, conversation=effect.conversation
+        )
+        is_event_of_its_own = bool(attached.key)  # which has the name: words would be a second message
+        text = f"{found.path} ({found.size})" if attached.url and not is_event_of_its_own else ""
+        return ShowOutcome(text=text, files=(attached,))
 
-    def _looked_up(self, files: SentFiles, path: str) -> FileForPerson | str:
+    def _looked_up(self, files: SentFiles, conversation: ConversationId, path: str) -> FileForPerson | str:
         """A file, or what is in a folder."""
-        workspace = self._workspace
+        workspace = self._inboxes.workspace(conversation, path) or self._workspace
         real = workspace.resolve(path)
         if real.is_dir():
-            return _listed(real, workspace.relative(real))
+            return _listed(real, workspace.shown(real))
         return files.read(workspace, real, workspace.relative(workspace.entry(path)))
 
 

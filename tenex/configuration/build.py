@@ -36,7 +36,7 @@ from tenex.tools.project_checks import TESTS, ProjectCheck, checks_of
 from tenex.tools.project_environment import ProjectEnvironment
 from tenex.tools.registry import ToolRegistry
 from tenex.tools.sandbox import RunPolicy
-from tenex.tools.sent_files import SentFiles
+from tenex.tools.sent_files import Keep, SentFiles
 from tenex.tools.serialized_calls import Transactions
 from tenex.tools.shadow_git import CheckpointFailed, has_git
 from tenex.tools.shell_runner import Programs, ShellRules
@@ -96,6 +96,8 @@ class StaticContext:
     """The tools of MCP servers; None in a preview, which starts none."""
     file_sender: FileSender | None = None
     """Uploads files for people; None in a preview."""
+    keep_file: Keep | None = None
+    """Keeps files for people that no server took; None in a preview."""
     about_room: Callable[[Mapping[str, Any]], str] = lambda _: ""
     """Describes the room of a conversation by its address; "" outside of rooms."""
 
@@ -454,7 +456,9 @@ def room_rules(settings: Settings) -> RoomRules:
 
 def sent_files(settings: Settings, ground: StaticContext) -> SentFiles:
     """What sends files to people, as the settings permit it."""
-    return SentFiles(ground.file_sender, most=settings.files.max_bytes, never=settings.files.never)
+    return SentFiles(
+        ground.file_sender, most=settings.files.max_bytes, never=settings.files.never, keep=ground.keep_file
+    )
 
 
 def _changes_of(shadow: Checkpoints | None, conversation: Conversation, belongs: Mapping[str, str]) -> str:

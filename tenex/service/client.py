@@ -54,6 +54,18 @@ def reachable(path: Path) -> Iterator[str]:
         os.close(folder)
 
 
+async def is_listening(path: Path, *, patience: float = PATIENCE) -> bool:
+    """Whether a process accepts connections at `path`; it is asked nothing."""
+    try:
+        async with asyncio.timeout(patience):
+            with reachable(path) as address:
+                _, writer = await asyncio.open_unix_connection(address)
+    except OSError:  # a TimeoutError is one
+        return False
+    writer.close()
+    return True
+
+
 async def ask(path: Path, do: str, *, patience: float = PATIENCE, **arguments: Any) -> Any:
     """Ask the daemon that listens at `path`; returns its result.
 

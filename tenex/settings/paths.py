@@ -57,6 +57,11 @@ class ProjectPaths:
         return self.data / "views"
 
     @property
+    def web_socket(self) -> Path:
+        """The control socket of the pages, beside that of the daemon."""
+        return self.socket.with_name(f"{self.socket.stem}-web{self.socket.suffix}")
+
+    @property
     def packages(self) -> Path:
         """What package managers of agents have fetched and keep in a home folder."""
         return self.data / "packages"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tenex.core.conversation import new_conversation
+from tenex.core.conversation import Conversation, new_conversation
 from tenex.core.cycle.records import PhaseTransition
 from tenex.core.errors import StoreDamaged, StoreOtherVersion
 from tenex.core.identity.records import ConversationStarted
@@ -77,7 +77,8 @@ async def verify(folder: Conversations, conversation: ConversationId, *, is_quic
     except StoreDamaged as fault:
         is_foreign = isinstance(fault, StoreOtherVersion)
         return VerifyResult(id=conversation, faults=(str(fault),), is_foreign=is_foreign)
-    contrary = tuple(f"{path}: {fault} {REBUILD}" for fault in contradictions(conversation, records))
+    state = new_conversation(conversation)
+    contrary = tuple(f"{path}: {fault} {REBUILD}" for fault in contradictions(conversation, records, state))
     faults = ((gone,) if gone else ()) + contrary
     remarks = tuple(
         f"{copy} holds records that the journal had lost when the daemon continued it. To rebuild from it, stop "
@@ -89,7 +90,7 @@ async def verify(folder: Conversations, conversation: ConversationId, *, is_quic
     elif isinstance(view, str):
         faults = (*faults, view)
     elif not contrary:
-        faults += tuple(f"{path / VIEW} {fault}" for fault in _disagreements(view, conversation, records))
+        faults += tuple(f"{path / VIEW} {fault}" for fault in _disagreements(view, state, records))
     if parts and not contrary and not isinstance(view, str):
         faults += tuple(_changed_parts(parts, conversation, records))
     return VerifyResult(
@@ -97,9 +98,14 @@ async def verify(folder: Conversations, conversation: ConversationId, *, is_quic
     )
 
 
-def contradictions(conversation: ConversationId, records: Sequence[Record]) -> Iterator[str]:
-    """The contradictions between records that can all be read; the first fault of the fold comes last."""
-    state = new_conversation(conversation)
+def contradictions(
+    conversation: ConversationId, records: Sequence[Record], state: Conversation | None = None
+) -> Iterator[str]:
+    """The contradictions between records that can all be read; the first fault of the fold comes last.
+
+    A new `state` of the conversation that is given has all records at the end, where there is no such fault.
+    """
+    state = new_conversation(conversation) if state is None else state
     for record in records:
         where = f"record {record.seq} ({type(record).__name__})"
         about = record.state.id if isinstance(record, StateSnapshot) else conversation
@@ -137,7 +143,8 @@ def _view_of(path: Path) -> dict[str, Any] | str | None:
     return view
 
 
-def _disagreements(view: dict[str, Any], conversation: ConversationId, records: Sequence[Record]) -> Iterator[str]:
+def _disagreements(view: dict[str, Any], newest: Conversation, records: Sequence[Record]) -> Iterator[str]:
+    """How the readable file differs from the state at its record; `newest` is the state after all records."""
     seq = view.get("seq")
     last = records[-1].seq if records else 0
     if type(seq) is int and seq > last:
@@ -148,11 +155,13 @@ def _disagreements(view: dict[str, Any], conversation: ConversationId, records: 
         return
     if isinstance(records[0], StateSnapshot) and seq < records[0].seq:
         return  # its state then is in the files that are missing
-    state = new_conversation(conversation)
-    for record in records:
-        if record.seq > seq:
-            break
-        state.apply(record)
+    state = newest
+    if seq < last:
+        state = new_conversation(newest.id)
+        for record in records:
+            if record.seq > seq:
+                break
+            state.apply(record)
     expected = json.loads(render(state))
     names = [name for name in expected if name in view and _differ(view[name], expected[name])]
     if names:

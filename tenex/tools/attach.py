@@ -31,7 +31,11 @@ def attach_tool(workspace_of: WorkspaceOf, files: SentFiles) -> Tool:
         file = await asyncio.to_thread(read, workspace_of(context, arguments["path"]), arguments["path"])
         caption = " ".join(arguments.get("caption", "").split())
         attached, fault = await files.attached(
-            file, caption=caption, unique=context.idempotency_key, destination=context.destination
+            file,
+            caption=caption,
+            unique=context.idempotency_key,
+            destination=context.destination,
+            conversation=context.conversation_id,
         )
         if not fault:
             said = f"Uploaded: {file.path} ({file.size}) goes to the person with your answer."

@@ -18,7 +18,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from tenex.core.cycle.checks import ChangedFile, CheckOutcome, CheckResult, Inspection
+from tenex.core.cycle.checks import LOCK_FILES, ChangedFile, CheckOutcome, CheckResult, Inspection
 from tenex.core.effects import Check, Inspect
 from tenex.core.ids import ConversationId
 from tenex.log import get_logger
@@ -67,10 +67,10 @@ LONGEST_LAST_LINES: Final = 2_000
 PROBE_DEADLINE: Final = 30.0
 """Seconds to find out whether a program is there: Python can take some to start in an overlay."""
 
-_LOCK_FILES: Final = re.compile(
-    rb"(?:.*/)?(?:package-lock\.json|pnpm-lock\.yaml|yarn\.lock|bun\.lockb?|uv\.lock|poetry\.lock|pdm\.lock"
-    rb"|Cargo\.lock|go\.sum|Gemfile\.lock|composer\.lock|mix\.lock|requirements[^/]*\.txt)"
+_PACKAGE_LISTS: Final = re.compile(
+    rb"(?:.*/)?(?:%s|requirements[^/]*\.txt)" % b"|".join(re.escape(name.encode()) for name in sorted(LOCK_FILES))
 )
+"""Files on which it depends what packages a check runs with."""
 
 _NO_TESTS: Final = 5
 """The exit status of pytest, and of unittest since Python 3.12, where there were no tests."""
@@ -407,7 +407,9 @@ def _applies(check: ProjectCheck, paths: Sequence[str]) -> bool:
 
 def _environment(checkpoints: Checkpoints, tree: str) -> str:
     """A digest of the lock files of a tree; "" where it has none."""
-    locks = sorted((path, kept.blob) for path, kept in checkpoints.files(tree).items() if _LOCK_FILES.fullmatch(path))
+    locks = sorted(
+        (path, kept.blob) for path, kept in checkpoints.files(tree).items() if _PACKAGE_LISTS.fullmatch(path)
+    )
     if not locks:
         return ""
     return sha256(b"".join(b"%s\0%s\0" % (path, blob.encode()) for path, blob in locks)).hexdigest()

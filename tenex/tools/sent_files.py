@@ -3,12 +3,13 @@
 import mimetypes
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Final
 
 from tenex.core.errors import FileNotSent
+from tenex.core.ids import ConversationId
 from tenex.core.port_values import AttachedFile, FileDestination
 from tenex.core.ports import FileSender
 from tenex.core.text.foreign import holds_key
@@ -63,17 +64,25 @@ class FileForPerson:
         return size_in_words(len(self.data))
 
 
+Keep = Callable[[ConversationId, str, bytes], Awaitable[bool]]
+"""Keeps a file, by its name, for the page of its conversation; False where no pages are served, or it has no room."""
+
+ON_PAGE: Final = "It can be loaded from the page of this conversation (`tenex web`)"
+
+
 class SentFiles:
     """Sends files to people, as the settings permit it."""
 
-    def __init__(self, sender: FileSender | None, *, most: int, never: Sequence[str]) -> None:
+    def __init__(self, sender: FileSender | None, *, most: int, never: Sequence[str], keep: Keep | None = None) -> None:
         """Prepare.
 
         Args:
             sender: what uploads them; None where nothing does.
             most: bytes of one file.
             never: patterns of paths that are not sent.
+            keep: keeps a file that no server took, for a page; None where nothing does.
         """
+        self._keep = keep
         self._sender = sender
         self._never = tuple(never)
         self.most = most
@@ -96,21 +105,32 @@ class SentFiles:
         return described(PurePosixPath(shown).name, data, path=workspace.shown(real))
 
     async def attached(
-        self, file: FileForPerson, *, caption: str, unique: str, destination: FileDestination
+        self,
+        file: FileForPerson,
+        *,
+        caption: str,
+        unique: str,
+        destination: FileDestination,
+        conversation: ConversationId,
     ) -> tuple[AttachedFile, str]:
         """A file as it goes with a message, and why it could not be uploaded; "" where it was."""
         try:
             sent = await self._uploaded(file, unique, destination)
         except FileNotSent as fault:
+            is_in_message = file.text is not None and len(file.data) <= EXCERPT
+            is_kept = False
+            if self._keep is not None and not is_in_message:
+                is_kept = await self._keep(conversation, file.name, file.data)
+            place = ON_PAGE if is_kept else file.place if file.path else ""
             why = str(fault)
             instead = AttachedFile(
                 name=file.name,
                 media_type=file.media_type,
                 size=len(file.data),
                 caption=caption,
-                instead=_words_instead(file, caption, why),
+                instead=_words_instead(file, caption, why, place),
             )
-            return instead, why
+            return instead, f"{why}; {_lower(ON_PAGE)}" if is_kept else why
         return replace(sent, caption=caption, dim=file.dim), ""
 
     async def _uploaded(self, file: FileForPerson, unique: str, destination: FileDestination) -> AttachedFile:
@@ -163,10 +183,14 @@ def _dimensions(data: bytes) -> str:
     return f"{width}x{height}"
 
 
-def _words_instead(file: FileForPerson, caption: str, why: str) -> str:
+def _lower(sentence: str) -> str:
+    return sentence[0].lower() + sentence[1:]
+
+
+def _words_instead(file: FileForPerson, caption: str, why: str, place: str) -> str:
     """What a person reads in place of a file: its text or the beginning of it, and where the rest is."""
     label = caption or file.name
-    place = f" {file.place}." if file.path else ""
+    place = f" {place}." if place else ""
     text = file.text
     if text is None:
         return f"[{label} ({file.media_type}, {file.size}) could not be sent: {why}.{place}]"

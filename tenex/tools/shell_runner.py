@@ -79,6 +79,7 @@ _PACKAGE_FOLDERS: Final = {
     "GOMODCACHE": ("go", "{folder}"),
     "MAVEN_OPTS": ("maven", "-Dmaven.repo.local={folder}"),
     "NUGET_PACKAGES": ("nuget", "{folder}"),
+    "YARN_GLOBAL_FOLDER": ("yarn", "{folder}"),
 }
 """Of package managers that keep packages outside of the project, by the variable that names the folder, and how."""
 

@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from tenex.core.errors import UsageError
@@ -33,6 +33,9 @@ from .timeline import timeline_of
 ROWS: Final = 50
 """Conversations on a page; another press shows as many more."""
 MOST_ROWS: Final = 1_000
+UNKNOWN: Final = "application/octet-stream"
+SAVED: Final = "sandbox; default-src 'none'"
+"""The policy of a file that people or agents made."""
 GIT_PATIENCE: Final = 10.0
 """Seconds for a diff."""
 
@@ -67,7 +70,7 @@ class ConversationPages:
                 "/c/{id}",
                 self.story,
                 title="one conversation",
-                shows="what it waits for; where it is; the timeline; the graph; turns and their cost; the story",
+                shows="what it waits for; where it is; the timeline; the graph; turns and their cost; files; the story",
                 commands=["conversations show"],
             ),
             Route("/c/{id}/events", self.story_events),
@@ -80,6 +83,7 @@ class ConversationPages:
             ),
             Route("/c/{id}/sent/{seq:int}", self.sent),
             Route("/c/{id}/diff/{seq:int}", self.diff),
+            Route("/c/{id}/files/{folder}/{name}", self.file),
         ]
 
     # ---- what waits ---------------------------------------------------------------------------------------------
@@ -166,6 +170,7 @@ class ConversationPages:
             "entry_seqs": {entry.seq for entry in part.entries},
             "asks": [ask for ask in waits.asks if ask.kind != "turn"] if waits is not None else [],
             "can_write": waits is not None and waits.replied is not None,
+            "files": await source.files(name),
             **self.site.answering(request),
         }
         template = "story_asks.html" if request.query_params.get("part") == "asks" else "story.html"
@@ -220,6 +225,14 @@ class ConversationPages:
                 )
         values = {"here": "conversations", "id": name, "call": ended, "lines": shortened(patch).splitlines()}
         return await self.site.show(request, "diff.html", values)
+
+    async def file(self, request: Request) -> Response:
+        """A file of a conversation, to be saved: a browser is to show nothing of it, whatever it holds."""
+        folder, name = str(request.path_params["folder"]), str(request.path_params["name"])
+        place = await self.site.source.file(id_of(request), folder, name)
+        if place is None:
+            raise UsageError("There is no such file in this conversation.")
+        return FileResponse(place, media_type=UNKNOWN, filename=name, headers={"content-security-policy": SAVED})
 
 
 def _filter_of(query: Mapping[str, str]) -> Filter:

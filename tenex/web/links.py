@@ -1,6 +1,5 @@
 """How pages that are served are asked for a link: by a control socket of their own, which only their user may use."""
 
-from pathlib import Path
 from typing import Final
 
 from tenex.core.errors import TenexError
@@ -11,18 +10,13 @@ LINK: Final = "link"
 """The request."""
 
 
-def control_of(places: ProjectPaths) -> Path:
-    """The control socket of the pages of a data folder, beside that of the daemon."""
-    return places.socket.with_name(f"{places.socket.stem}-web{places.socket.suffix}")
-
-
 async def new_link(places: ProjectPaths) -> str:
     """A link that logs one browser in, once, of the pages that are served now.
 
     Raises:
         TenexError: none are, or they do not answer.
     """
-    path = control_of(places)
+    path = places.web_socket
     try:
         answer = await ask(path, LINK)
     except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError) as error:

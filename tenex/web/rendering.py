@@ -18,7 +18,7 @@ from markdown_it.utils import EnvType, OptionsDict
 from markupsafe import Markup, escape
 
 from tenex.core.messages import NO_USAGE, Usage
-from tenex.core.text.amounts import count, dollars, duration
+from tenex.core.text.amounts import byte_size, count, dollars, duration
 from tenex.core.text.foreign import printable, redact, well_formed
 from tenex.core.text.state_words import by_state_word, state_word
 from tenex.core.work.turn import OrchestratorTurn
@@ -169,6 +169,7 @@ def environment() -> Environment:
     )
     made.filters |= {
         "by_state_word": by_state_word,
+        "byte_size": byte_size,
         "clock": clock,
         "count": count,
         "day": day,

@@ -31,7 +31,7 @@ from tenex.tools.workspace import Workspace
 from .app import application
 from .guard import LOOPBACK_NAMES, Logins
 from .key_login import KeyLogins
-from .links import LINK, control_of
+from .links import LINK
 from .reply import Writer
 from .signer_login import SignerLogins
 from .site import PagePart, Site
@@ -169,7 +169,7 @@ async def _serve(
     try:
         async with AsyncExitStack() as stack:
             with suppress(StoreLocked, ConfigurationError):  # others serve this folder too, or it cannot be written to
-                await stack.enter_async_context(control_socket(control_of(places), {LINK: give_link}))
+                await stack.enter_async_context(control_socket(places.web_socket, {LINK: give_link}))
             on_ready(address, new_link)
             await server.serve(sockets=[listening])
     finally:

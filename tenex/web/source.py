@@ -11,6 +11,7 @@ from typing import Any, Final
 from tenex.core.conversation import Conversation, fold
 from tenex.core.errors import ModelUnavailable, StoreDamaged, StoreError, TenexError, TransientError, UsageError
 from tenex.core.ids import ConversationId
+from tenex.core.inbox.received_files import INBOX
 from tenex.core.ports import Clock
 from tenex.core.projection import Projection, activity_of, project, why_stuck
 from tenex.core.records import Record
@@ -20,8 +21,9 @@ from tenex.operations.doctor.daemon import problems_in_status
 from tenex.operations.doctor.findings import Finding, PartProblems, fault
 from tenex.operations.listing import list_rows, search_conversations
 from tenex.operations.status import report_from_files
-from tenex.service.client import ask, reachable
+from tenex.service.client import ask, is_listening
 from tenex.settings import ProjectPaths
+from tenex.store.conversation_files import FOR_PEOPLE, ConversationFiles, Listed
 from tenex.store.conversations import Conversations
 from tenex.store.journal_reader import NEWEST, VIEW
 from tenex.store.search import Filter, Found
@@ -44,6 +46,9 @@ ENDS: Final = 8
 """Ends of conversations that are remembered: some MiB each."""
 ASKS: Final = 1_000
 """Conversations of which it is remembered what they wait for."""
+
+FOLDERS: Final = {FOR_PEOPLE: "for people", INBOX: "sent by people"}
+"""The folders of a conversation whose files its page offers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +89,20 @@ class End:
     """The bytes of the journal that it was read from."""
     part: StoryPage
     asks: Asks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredFile:
+    """A file of a conversation."""
+
+    folder: str
+    """One of `FOLDERS`."""
+    file: Listed
+
+    @property
+    def origin(self) -> str:
+        """Whom it is from or for."""
+        return FOLDERS[self.folder]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,6 +273,24 @@ class Source:
         except (OSError, StoreError):  # a TimeoutError is an OSError
             return NOT_SEEN
 
+    async def files(self, name: ConversationId) -> list[StoredFile]:
+        """The files of a conversation that its page offers: those for people, then those that people have sent."""
+
+        def listed() -> list[StoredFile]:
+            return [
+                StoredFile(folder=folder, file=file)
+                for folder in FOLDERS
+                for file in ConversationFiles(self.folder.path(name) / folder).listed()
+            ]
+
+        return await asyncio.to_thread(listed)
+
+    async def file(self, name: ConversationId, folder: str, file: str) -> Path | None:
+        """Where a file is that `files` lists; None where there is none."""
+        if folder not in FOLDERS:
+            return None
+        return await asyncio.to_thread(ConversationFiles(self.folder.path(name) / folder).path_of, file)
+
     async def records(self, name: ConversationId, holding: int) -> list[Record]:
         """The records of the file that holds a record.
 
@@ -329,14 +366,7 @@ class Source:
 
     async def is_daemon_there(self) -> bool:
         """Whether a daemon accepts connections at its control socket."""
-        try:
-            async with asyncio.timeout(PATIENCE):
-                with reachable(self.places.socket) as address:
-                    _, writer = await asyncio.open_unix_connection(address)
-        except OSError:
-            return False
-        writer.close()
-        return True
+        return await is_listening(self.places.socket, patience=PATIENCE)
 
 
 def folded(name: ConversationId, records: Sequence[Record]) -> Conversation:

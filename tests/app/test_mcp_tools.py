@@ -15,11 +15,11 @@ import pytest
 from tenex.app.mcp_tools import MOST_PICTURES, MOST_TEXT, McpTools
 from tenex.app.mcp_views import McpViews
 from tenex.core.config import Agent, AgentKind, Replay
-from tenex.core.ids import CallId, PublicKey, Slug
+from tenex.core.ids import CallId, ConversationId, PublicKey, Slug
 from tenex.core.messages import CallResult, ToolSpec
 from tenex.core.phases import Access, Phase
 from tenex.core.port_values import AttachedFile, FileDestination, QuestionReply
-from tenex.core.ports import ExecutionContext, FileSender, ToolResult
+from tenex.core.ports import FileSender, ToolResult
 from tenex.core.work import found_tools
 from tenex.mcp.config import Configured, ServerConfig
 from tenex.mcp.hidden import Hidden
@@ -69,10 +69,9 @@ class Bench:
             source=McpTools(servers, views, self._keep, folder, lambda: SentFiles(uploads, most=10_000, never=())),
         )
 
-    async def _keep(self, context: ExecutionContext, name: str, data: bytes) -> Path:
-        place = self.folder / name
-        place.write_bytes(data)
-        return place
+    async def _keep(self, conversation: ConversationId, name: str, data: bytes) -> str:
+        (self.folder / name).write_bytes(data)
+        return name
 
     async def do(self, tool: str, phase: Phase = Phase.EXECUTE, slug: str = "executor", **arguments: Any) -> ToolResult:
         return await self.registry.call(tool, arguments, make_context(phase, slug))
@@ -267,7 +266,7 @@ async def test_results_are_bounded_and_files_are_kept_for_people(tmp_path: Path)
         assert len(long.content) < MOST_TEXT + 100
         shown = await bench.do("faulty__image")
         place = tmp_path / "faulty__image-1-2.png"
-        where = f"{tmp_path.name}/{place.name} of the conversation"
+        where = f"files/{place.name} of the conversation"
         why = "it was not sent: this program uploads no files"
         assert shown.content == f"a picture\n[An image (image/png, 15 bytes) is kept for people: {where}; {why}]"
         assert shown.files == ()
@@ -303,6 +302,9 @@ async def test_pictures_go_to_the_person_and_no_more_than_four_with_one_answer(t
         assert kept.content.endswith("; it was not sent: 4 pictures go with your answer already]")
         assert (kept.files, len(uploads.sent)) == ((), 1)
         assert len(list(tmp_path.glob("*.png"))) == 1
+        for named, sent_as in (("text/html", "application/octet-stream"), ("image/svg+xml", "image/svg+xml")):
+            await bench.do("faulty__image", text=named)
+            assert uploads.sent[-1]["media_type"] == sent_as
 
 
 async def test_tools_come_and_go_while_the_registry_is_in_use(tmp_path: Path) -> None:

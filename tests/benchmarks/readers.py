@@ -53,7 +53,7 @@ from tenex.prompting.agents import read_agent
 from tenex.prompting.loader import LARGEST
 from tenex.prompting.markdown import sections
 from tenex.prompting.render import fenced
-from tenex.store import inbox_files, search_words
+from tenex.store import conversation_files, search_words
 from tenex.store.codec import FieldsCodec
 from tenex.store.format import CONVERSATION
 from tenex.tools import files_read, files_write, process, project_needs, skills, toolchains
@@ -277,7 +277,7 @@ READERS: Final[Mapping[str, Reader]] = {
     "nostr.threading.split, in a table": lambda written: split.split_text(f"|a|b|\n|-|-|\n{written}", 1024),
     "nostr.threading.split.clip": split.clip,
     "core.inbox.received_files": lambda written: received_files.files_in(written, {}),
-    "store.inbox_files": inbox_files.safe_name,
+    "store.conversation_files": conversation_files.safe_name,
     "nostr.threading.plain_text": lambda written: plain_text.plain_text(written[: plain_text.LONGEST]),
     "nostr.profiles.name_in": lambda written: profiles.name_in(_Event(json.dumps({"name": written}))),  # type: ignore[arg-type]
     "nostr.threading.base": lambda written: base._with_slugs((), f"@{written}", {"executor": _KEY}),

@@ -105,7 +105,7 @@ def test_a_rule_passes_both_gates_where_there_is_nothing_to_do_in_them() -> None
 
 def test_a_gate_that_a_rule_has_passed_leads_to_the_next() -> None:
     scenario = deployed(by_need(has_lessons=False))
-    assert worked(scenario)[2:] == [("reflection", ("executor", "project-manager"))]
+    assert worked(scenario)[2:] == [("reflection", ("executor",))]
     assert passed(scenario) == [("chores", NOTHING_TO_TIDY)]
     reflects = scenario.records(r.PhaseTransition)[-1]
     assert reflects.reason == "the work is done; no lesson is recorded in this project yet"
@@ -206,6 +206,7 @@ def seen(*changed: ChangedFile, named_in: tuple[str, ...] = (), fault: str = "")
         (("a",), seen(ChangedFile(path="a", kind="deleted")), ""),
         (("a", "b"), seen(ChangedFile(path="b", kind="new"), ChangedFile(path="a")), "made: b"),
         (("a",), seen(ChangedFile(path="mine", kind="new"), ChangedFile(path="a")), ""),
+        (("a", "core/Cargo.lock"), seen(ChangedFile(path="core/Cargo.lock", kind="new"), ChangedFile(path="a")), ""),
         (("a",), seen(ChangedFile(path="a"), named_in=("README.md",)), "named in: README.md"),
         (
             tuple("abcdefg"),
@@ -213,7 +214,7 @@ def seen(*changed: ChangedFile, named_in: tuple[str, ...] = (), fault: str = "")
             "made: a, b, c, d, e and 2 others; named in: d.md",
         ),
     ],
-    ids=["nothing", "unknown", "fault", "changed", "deleted", "made", "by a person", "named", "many"],
+    ids=["nothing", "unknown", "fault", "changed", "deleted", "made", "by a person", "lock file", "named", "many"],
 )
 def test_chores_are_for_files_that_were_made_and_documents_that_name_what_was_changed(
     touched: tuple[str, ...], inspection: Inspection | None, reason: str
@@ -298,9 +299,10 @@ def test_an_agent_reflects_on_its_own_faults_and_corrections_all_on_a_long_cycle
     assert gates.open_gates(state, by_need()) == (Phase.VERIFICATION, *([Phase.REFLECTION] if who else []))
 
 
-def test_all_reflect_while_nothing_has_been_learnt_in_the_project() -> None:
+def test_who_has_worked_reflects_while_nothing_has_been_learnt_in_the_project() -> None:
+    """Who only verified, and found nothing, has nothing to learn from."""
     state = state_with(Phases(executed=True), turns=SMALL)
-    assert reflecting(state, by_need(has_lessons=False)) == BOTH
+    assert reflecting(state, by_need(has_lessons=False)) == BOTH[:1]
     assert reflecting(state, by_need(has_lessons=True)) == ()
     present = by_need(has_lessons=False)
     without = replace(present, roster={slug: one for slug, one in present.roster.items() if slug not in BOTH})

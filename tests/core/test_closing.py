@@ -1,6 +1,7 @@
 """What users get as messages: one per answer, question and issue, and the last word on what was changed."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from tenex.core.effects import Effect, Inspect, ToolCall
 from tenex.core.ids import PublicKey
 from tenex.core.messages import ModelStep
 from tenex.core.phases import Phase
-from tenex.core.port_values import UndoOutcome
+from tenex.core.port_values import ToolResult, UndoOutcome
 from tenex.core.signals import ModelFailed, Signal, ToolReturned
 from tenex.workflows.phases import records as p
 from tests.fakes.scenario import (
@@ -148,30 +149,51 @@ def test_the_last_word_names_the_files_that_differ_as_they_were_seen() -> None:
     assert "- Changed: a.py +12 −3." in notes(scenario)[-1].splitlines()
 
 
-def test_the_last_word_names_the_newest_commands_of_the_verifier() -> None:
-    """Only the last one was named, with all of a script in its argument."""
-    paths = ("first", *(f"suite {number}" for number in range(4)), "b" * 200)
+class Running(Scenario):
+    """A conversation in which `check` runs programs that end with these exit statuses by their path, else with 0."""
+
+    statuses: Mapping[str, int] = {}
+
+    def perform(self, effect: Effect) -> Signal:
+        """Run a program."""
+        if not isinstance(effect, ToolCall) or effect.request.tool != "check":
+            return super().perform(effect)
+        status = self.statuses.get(effect.request.arguments["path"], 0)
+        return ToolReturned(key=effect.key, result=ToolResult(ok=not status, content="ran", exit_status=status))
+
+
+def commands_of(*paths: str, statuses: dict[str, int] | None = None) -> str:
+    """What the last word says of the verifier's commands, each of which is `python` with a path."""
     tries = [reply("", *(("check", {"path": path}) for path in paths))]
     done = reply("", ("complete", {"response": "it works", "verdict": "verified"}))
     model = model_by_phase(**{**WORK, "verification": [*tries, done]})
-    scenario = Scenario(Router(route("execute", "executor")), model, config=team()).converse("create hello.py")
-    ran = next(line for line in notes(scenario)[-1].splitlines() if " ran " in line)
-    assert ran.startswith("- project-manager ran `python suite 0`: exit status 0; `python suite 1`")
-    assert "first" not in ran
-    assert len(ran) < 400
+    scenario = Running(Router(route("execute", "executor")), model, config=team())
+    scenario.statuses = statuses or {}
+    scenario.converse("create hello.py")
+    return next(line for line in notes(scenario)[-1].splitlines() if " ran " in line)
 
 
-def test_an_address_of_the_sandbox_in_a_command_becomes_no_link() -> None:
-    """A client on a phone showed a preview of 127.0.0.1."""
-    asked = ("http://127.0.0.1:5173/a", "http://localhost:80", "http://[::1]:9", "http://localhost.example/b")
-    tries = [reply("", *(("check", {"path": address}) for address in asked))]
-    done = reply("", ("complete", {"response": "it works", "verdict": "verified"}))
-    model = model_by_phase(**{**WORK, "verification": [*tries, done]})
-    scenario = Scenario(Router(route("execute", "executor")), model, config=team()).converse("create hello.py")
-    ran = next(line for line in notes(scenario)[-1].splitlines() if " ran " in line)
-    assert "`python 127.0.0.1:5173/a`: exit status 0; `python localhost:80`" in ran
-    assert "`python [::1]:9`" in ran
-    assert "`python http://localhost.example/b`" in ran, "that is another machine"
+def test_the_last_word_names_the_last_command_of_the_verifier_and_those_that_failed() -> None:
+    """Five lines of a shell are much on a phone."""
+    well = commands_of("first", "second", "third", "b" * 200)
+    assert well.startswith("- project-manager ran `python bbb")
+    assert well.endswith("`: exit status 0; 3 other commands: exit status 0.")
+    assert len(well) < 200
+
+    failed = {str(number): 1 for number in range(4)}
+    assert commands_of("0", "1", "2", "3", "well", "last", statuses=failed) == (
+        "- project-manager ran `python 2`: exit status 1; `python 3`: exit status 1; `python last`: exit status 0; "
+        "3 other commands."
+    )
+    assert commands_of("only") == "- project-manager ran `python only`: exit status 0."
+
+
+def test_an_address_in_a_command_becomes_no_link() -> None:
+    """A client on a phone showed a preview of 127.0.0.1, and of a page that was only loaded for a test."""
+    asked = ("http://127.0.0.1:5173/a", "http://[::1]:9", "https://www.example/b")
+    ran = commands_of(*asked, statuses=dict.fromkeys(asked, 1))
+    assert "`python 127.0.0.1:5173/a`: exit status 1; `python [::1]:9`: exit status 1; `python www.example/b`" in ran
+    assert "http" not in ran
 
 
 def test_an_answer_without_a_change_is_the_only_message() -> None:

@@ -10,6 +10,7 @@ from tenex.core.messages import Note
 from tenex.core.phases import Phase
 from tenex.core.port_values import ToolResult
 from tenex.core.signals import Signal, ToolReturned
+from tenex.workflows.phases.state import phases_of
 from tests.fakes.scenario import ID, Router, Scenario, model_by_phase, reply, route
 from tests.kits.team import TIDIES, team
 
@@ -81,6 +82,26 @@ def test_an_agent_that_reflects_is_shown_the_turns_of_the_cycle() -> None:
             "turn-2, verification: project-manager verified, 2 calls, 1 of them went wrong",
             "turn-3, chores: executor finished",
         ]
+
+
+def test_a_call_that_a_kill_broke_off_is_no_failure_of_its_agent() -> None:
+    builds = [
+        reply("", ("send", {"path": "a"})),
+        reply("", ("write_file", {"path": "a"}), ("complete", {"response": "built", "summary": "a is new"})),
+    ]
+    works = reply("", ("check", {"path": "a"}), ("complete", {"response": "it works", "verdict": "verified"}))
+    model = model_by_phase(execute=builds, verification=[works], chores=[TIDIES])
+    scenario = Scenario(Router(route("execute", "executor")), model, config=team())
+    scenario.user_writes("create a")
+    while not any(isinstance(effect, ToolCall) for effect in scenario.running.values()):
+        scenario.step()
+    scenario.crash()
+    scenario.settle()
+    (broken,) = [record for record in scenario.records(r.ToolCallCompleted) if record.is_broken_off]
+    assert broken.content.startswith("unknown: the process stopped while this ran")
+    assert phases_of(scenario.conversation).failed_calls == {}
+    assert notes(scenario) == []
+    assert fold(ID, [record for decision in scenario.journal for record in decision]) == scenario.conversation
 
 
 def test_the_note_is_in_reflection_only_and_the_same_on_replay() -> None:

@@ -75,8 +75,8 @@ def test_what_was_listed_is_put_back_after_a_yes() -> None:
     scenario, asked = without_open_work(LIST, DONE, UndoOutcome())
     scenario.converse("/undo yes")
     assert scenario.sent_texts()[-1] == (
-        "2 files changed since before turn-1 (execute): a.py, b.py. Left as they are: c.py (changed by somebody else "
-        "too). `/undo yes` puts them back."
+        "Nothing is put back yet: there was no list of this. 2 files changed since before turn-1 (execute): a.py, "
+        "b.py. Left as they are: c.py (changed by somebody else too). `/undo yes` puts them back."
     )
     scenario.converse("/undo Yes.")
     assert scenario.sent_texts()[-1] == (

@@ -128,7 +128,7 @@ def test_a_command_that_failed_and_then_succeeded_is_said_once_with_its_last_sta
     step_until(scenario, lambda it: any(record.exit_status for record in it.records(r.ToolCallCompleted)))
     scenario.statuses = {}
     scenario.settle()
-    assert "ran `ls`: exit status 0; `pytest -q`: exit status 0." in notes(scenario)[-1]
+    assert "ran `pytest -q`: exit status 0; 1 other command: exit status 0." in notes(scenario)[-1]
     assert notes(scenario)[-1].startswith("Done.\n")
 
 

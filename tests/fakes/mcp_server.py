@@ -191,7 +191,7 @@ class Server:
                 text = str(os.getpid())
             case "image":
                 data = base64.b64encode(b"\x89PNG not really").decode()
-                image = {"type": "image", "data": data, "mimeType": "image/png"}
+                image = {"type": "image", "data": data, "mimeType": arguments.get("text", "image/png")}
                 return {"content": [{"type": "text", "text": "a picture"}, image]}
             case "fail":
                 why = f"it broke: {os.environ['TOKEN']}" if self.leaks else "it broke"

@@ -9,7 +9,7 @@ from tenex.app.mcp_tools import McpTools
 from tenex.app.mcp_views import McpViews
 from tenex.configuration.mcp_launch import Launcher
 from tenex.core.config import Agent, AgentKind
-from tenex.core.ids import PublicKey, Slug
+from tenex.core.ids import ConversationId, PublicKey, Slug
 from tenex.core.ports import ExecutionContext, ToolResult
 from tenex.mcp.config import Configured, ServerConfig
 from tenex.mcp.servers import McpServers
@@ -61,7 +61,7 @@ class Bench:
         self.tools = McpTools(self.servers, McpViews(self.servers, self.views, launcher.in_view), self._keep, self.root)
         self.registry = ToolRegistry(standard_tools(ours), lambda _: WORKER, turns, source=self.tools)
 
-    async def _keep(self, _: ExecutionContext, name: str, data: bytes) -> Path:
+    async def _keep(self, _: ConversationId, name: str, data: bytes) -> str:
         raise AssertionError(f"{name}: {data!r}")
 
     async def do(self, tool: str, context: ExecutionContext | None = None, /, **arguments: object) -> ToolResult:

@@ -1,5 +1,6 @@
 """`tenex doctor` and what is on disk: every damage that can be named, permissions, keys, the machine; and repairs."""
 
+import asyncio
 import grp
 import hashlib
 import json
@@ -32,6 +33,7 @@ from tenex.core.records import Record
 from tenex.core.snapshot import StateSnapshot
 from tenex.nostr.keys import KeyRing
 from tenex.operations.doctor import configuration as configuring
+from tenex.operations.doctor import conversations as on_disk
 from tenex.operations.doctor import machine
 from tenex.operations.doctor.conversations import claims, conversations, daemon_journal, index
 from tenex.operations.doctor.daemon import control
@@ -47,6 +49,8 @@ from tenex.store.format import CONVERSATION
 from tenex.store.index import Index
 from tenex.store.lock import FolderLock
 from tenex.store.repository import ConversationFolder
+from tenex.store.verify import VerifyResult
+from tenex.store.view import Views
 from tests.store.kit import StillClock, asked, closed, going_on, started, waits, wrote
 
 from .doctor_kit import bad, case_of, change, text_of
@@ -225,6 +229,47 @@ async def test_each_damage_is_reported_with_its_location_and_fix(
         done = await repair_all(stored / ROOM, found)
     assert contents(stored / ROOM) == before
     assert all(fixed.success for fixed in done if "set to" in fixed.done)
+
+
+@pytest.mark.parametrize(("name", "pattern"), [(name, pattern) for name, _, pattern in DAMAGES[:13]])
+async def test_of_older_conversations_checksums_find_the_same_damage(
+    stored: Path, name: str, pattern: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only a readable file that was changed within is found by decoding alone."""
+    monkeypatch.setattr(on_disk, "READ", 0)
+    await as_views_are_written(stored)
+    assert await examined(stored) == []
+    (found,) = conversations(case_of(stored))
+    assert found.message.startswith("2 conversations whole, 2 older ones by checksums alone")
+
+    DAMAGE[name](stored)
+    assert re.search(pattern, text_of(await examined(stored)))
+
+
+async def as_views_are_written(data: Path) -> None:
+    """Replace the readable files by those of a daemon."""
+    disk = Disk()
+    folder = ConversationFolder(data / ROOM, disk, StillClock())
+    for name in (NAME, OTHER):
+        await Views(folder, disk).show(fold(name, await folder.read(name)))
+    disk.close()
+
+
+def test_older_conversations_are_not_decoded(stored: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asyncio.run(as_views_are_written(stored))
+    for name, at in ((NAME, 1), (OTHER, 2)):
+        os.utime(stored / ROOM / name, (at, at))
+    monkeypatch.setattr(on_disk, "READ", 1)
+    decoded: list[str] = []
+
+    async def verified(_: object, name: ConversationId, **__: object) -> VerifyResult:
+        decoded.append(name)
+        return VerifyResult(id=name)
+
+    monkeypatch.setattr(on_disk, "verify", verified)
+    (found,) = conversations(case_of(stored))
+    assert decoded == [OTHER], "the one that changed last"
+    assert "1 older ones by checksums" in found.message
 
 
 async def test_a_whole_folder_gives_no_finding(stored: Path) -> None:

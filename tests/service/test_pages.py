@@ -9,12 +9,7 @@ import httpx2
 
 from . import person
 from .kit import Folder, daemon, tenex
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port: int = listening.getsockname()[1]
-    return port
+from .web_kit import free_port, link
 
 
 def enable(folder: Folder) -> int:
@@ -26,12 +21,6 @@ def enable(folder: Folder) -> int:
 def is_closed(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) != 0
-
-
-async def link(folder: Folder) -> str:
-    code, out, err = await tenex("web", "--link", "--data", folder.data)
-    assert code == 0, err
-    return out.strip()
 
 
 async def logged_in(url: str) -> int:

@@ -22,6 +22,7 @@ from . import person
 from .chats import Chat
 from .kit import Folder, of_kind
 from .loopback import at_work, folder_with_model, serving, settled
+from .web_kit import free_port, link
 
 MINUTES = "# Minutes\n\n" + "We decided to ship it.\n" * 400
 WORDS = "The minutes are ready to mail."
@@ -169,6 +170,30 @@ async def test_what_no_server_takes_is_text_in_the_answer_and_the_agent_knows(tm
     assert f"[The rest was not sent: {reason}" in rest
     assert rest.endswith(f"It is in the workspace: {PATH}.]")
     assert imeta(answer) == []
+
+
+async def test_what_no_server_takes_is_loaded_from_the_page_of_the_conversation(tmp_path: Path, relay: str) -> None:
+    web = f"\n[web]\nenabled = true\nport = {free_port()}\n"
+    async with model_server(attaching()) as model:
+        folder = folder_with_model(tmp_path / "data", relay, model, web)
+        prepared(folder)
+        async with serving(folder, model) as process:
+            await process.until("pages.served")
+            name = await folder.write("Send me the minutes of March 11.")
+            await settled(folder, name)
+            await folder.delivered(name)
+            (answer,) = [event for event in await folder.replies(name) if WORDS in event["content"]]
+            base, _, token = (await link(folder)).partition("/login#")
+            async with httpx2.AsyncClient(trust_env=False, timeout=60) as client:
+                origin = "/".join(base.split("/")[:3])
+                await client.post(f"{base}/login", data={"token": token}, headers={"origin": origin})
+                page = await client.get(f"{base}/c/{name}")
+                saved = await client.get(f"{base}/c/{name}/files/files/{PATH}")
+    rest = "The rest was not sent: no file server is set (`files.servers`)"
+    assert answer["content"].endswith(f"[{rest}. It can be loaded from the page of this conversation (`tenex web`).]")
+    assert f"/c/{name}/files/files/{PATH}" in page.text
+    assert saved.content == MINUTES.encode()
+    assert saved.headers["content-disposition"] == f'attachment; filename="{PATH}"'
 
 
 async def test_people_are_shown_files_and_folders(tmp_path: Path, relay: str) -> None:

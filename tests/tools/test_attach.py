@@ -8,7 +8,7 @@ import pytest
 
 from tenex.core.config import Role
 from tenex.core.errors import FileNotSent
-from tenex.core.ids import PublicKey
+from tenex.core.ids import ConversationId, PublicKey
 from tenex.core.port_values import AttachedFile, FileDestination
 from tenex.core.ports import ToolResult
 from tenex.core.values import replace
@@ -123,6 +123,15 @@ async def test_a_private_key_is_not_sent_whatever_the_file_is_called(workspace: 
             await attach(workspace, Uploads(), name)
 
 
+async def test_a_page_whose_classes_begin_like_keys_is_sent(workspace: Workspace) -> None:
+    (workspace.root / "model.html").write_text('<div class="sk-toggleable__content fitted sk-estimator-doc-link">\n')
+    assert (await attach(workspace, Uploads(), "model.html")).ok
+    for key in ("sk-proj-4fT" + "aB9x" * 12, "sk-ant-api03-" + "Qx_7" * 12, "sk-or-v1-" + "0af3" * 16):
+        (workspace.root / "page.html").write_text(f'<div class="sk-toggleable__content" data-key="{key}">\n')
+        with pytest.raises(Refusal, match="holds what looks like a secret key"):
+            await attach(workspace, Uploads(), "page.html")
+
+
 async def test_a_text_about_keys_is_sent(workspace: Workspace) -> None:
     about = "A task-force-of-many-people; keys begin with `-----BEGIN PRIVATE KEY-----`, or with nsec1.\n"
     for length in range(65_400, 65_560, 7):  # the end of a piece is anywhere in it
@@ -189,6 +198,49 @@ async def test_where_no_server_takes_it_text_goes_into_the_message(
     (file,) = binary.files
     place = "It is in the workspace: chart.bin."
     assert file.instead == f"[A chart (application/octet-stream, 3 bytes) could not be sent: {why}. {place}]"
+
+
+class Page:
+    """Keeps files for the page of a conversation, unless it is not served."""
+
+    def __init__(self) -> None:
+        self.is_served = True
+        self.kept: dict[str, bytes] = {}
+
+    async def keep(self, conversation: ConversationId, name: str, data: bytes) -> bool:
+        assert conversation == make_context().conversation_id
+        if self.is_served:
+            self.kept[name] = data
+        return self.is_served
+
+
+async def test_where_no_server_takes_it_the_page_of_the_conversation_has_it(workspace: Workspace) -> None:
+    page = Page()
+    uploads = Uploads("no room")
+    tool = attach_tool(lambda _context, _path: workspace, SentFiles(uploads, most=10_000, never=NEVER, keep=page.keep))
+
+    async def attached(path: str) -> tuple[str, str]:
+        result = await tool.body({"path": path}, replace(make_context(), destination=THERE))
+        return result.content, result.files[0].instead
+
+    (workspace.root / "chart.bin").write_bytes(b"\0\1\2")
+    (workspace.root / "long.txt").write_text("a" * 5_000)
+    (workspace.root / "short.txt").write_text("short")
+    place = "t can be loaded from the page of this conversation (`tenex web`)"
+    said, instead = await attached("chart.bin")
+    assert said.startswith(f"Not sent: no room; i{place}. The person is told so")
+    assert instead == f"[chart.bin (application/octet-stream, 3 bytes) could not be sent: no room. I{place}.]"
+    assert (await attached("long.txt"))[1].endswith(f"[The rest was not sent: no room. I{place}.]")
+    assert (await attached("short.txt"))[1] == "short.txt:\n\n```\nshort\n```"
+    assert page.kept == {"chart.bin": b"\0\1\2", "long.txt": b"a" * 5_000}, "a short text is in the message"
+
+    page.is_served = False
+    assert (await attached("chart.bin"))[1].endswith("could not be sent: no room. It is in the workspace: chart.bin.]")
+    uploads.fault = ""
+    page.is_served = True
+    page.kept.clear()
+    await attached("chart.bin")
+    assert page.kept == {}, "a server has it"
 
 
 @pytest.mark.parametrize(

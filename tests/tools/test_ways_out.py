@@ -229,6 +229,16 @@ def _toolchain() -> Path | None:
     return next((place for place in places if (place / "rustc").is_file()), None)
 
 
+@pytest.mark.parametrize("variable", ["GOMODCACHE", "NUGET_PACKAGES", "YARN_GLOBAL_FOLDER"])
+async def test_what_is_fetched_outside_of_the_project_is_there_for_later_commands(shell: Bench, variable: str) -> None:
+    """Yarn 4 keeps packages in the home folder, which each command has anew, and its setup was lost."""
+    fetched = await shell.run(f"echo fetched > ${variable}/package", network=True, why=WHY)
+    assert fetched.ok, fetched.content
+    later = await shell.run(f"cat ${variable}/package && touch ${variable}/x")
+    assert "fetched" in later.content
+    assert not later.ok, "only commands with the network write there"
+
+
 @pytest.mark.skipif(_toolchain() is None, reason="cargo is not installed on this machine")
 async def test_what_cargo_fetches_with_the_network_builds_without(
     workspace: Workspace, rules: ShellRules, registry: PackageRegistry

@@ -125,7 +125,14 @@ class Served:
         return {e.attributes["name"]: e.attributes["value"] for e in inside.all("input", type="hidden")}
 
 
-IN_PATHS = {"{id}": ONE, "{seq:int}": "20", "{number:int}": "1", "{number}": "1"}
+IN_PATHS = {
+    "{id}": ONE,
+    "{seq:int}": "20",
+    "{number:int}": "1",
+    "{number}": "1",
+    "{folder}": "files",
+    "{name}": "report.pdf",
+}
 
 
 def paths_of(site: Site, method: str) -> list[str]:

@@ -444,6 +444,31 @@ async def test_hostile_texts_run_nowhere_and_fetch_nothing(data: Path, browser: 
         check(seen, pages)
 
 
+async def test_a_file_that_comes_while_a_page_is_open_is_listed_and_saved(data: Path, browser: Browser) -> None:
+    """Also a page of the web: nothing of it is shown or run."""
+    html = b"<script>document.title = 'run'; alert('run')</script>"
+    folder = data / "conversations" / TWO / "files"
+    async with served(data) as pages, tab(browser, pages, "phone") as (page, seen):
+        await page.goto(f"{pages.base}/c/{TWO}")
+        await page.locator("#connection").get_by_text("No daemon is running").wait_for()
+        assert await page.locator("#files li").count() == 0
+        folder.mkdir()
+        (folder / "report of a long name.html").write_bytes(html)
+        await append(data, TWO, *split(TWO)[1])
+        await page.locator("#files summary").click()
+        assert not await page.evaluate(WIDER)
+        address = page.url
+        async with page.expect_download() as expected:
+            await page.get_by_role("link", name="report of a long name.html").click()
+        download = await expected.value
+        assert download.suggested_filename == "report of a long name.html"
+        assert Path(await download.path()).read_bytes() == html
+        assert page.url == address
+        await page.goto(f"{pages.base}/c/{TWO}/files/files/missing")
+        seen.complaints = [text for text in seen.complaints if "404" not in text]
+        check(seen, pages)
+
+
 async def test_an_exported_page_opens_as_a_file(data: Path, browser: Browser, tmp_path: Path) -> None:
     from tenex.core.ids import ConversationId
     from tenex.store.format import CONVERSATION

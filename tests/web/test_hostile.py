@@ -235,6 +235,7 @@ def test_hostile_names_and_calls_that_wait_are_only_text() -> None:
             frame: dict[str, Any] = {"base": "/b", "form": lambda _purpose: "n", "sign": False}
             frame |= {"asks": [ask], "decisions": [ask], "turns": [], "notices": [text], "is_cut": False, "open": 1}
             frame |= {
+                "files": [],
                 "problems": [fault(text, text, text)],
                 "stuck": [{"id": ONE, "title": text, "status": "held", "reasons": [text]}],
             }

@@ -18,6 +18,28 @@ CheckOutcome = Literal["passed", "failed", "nothing", "timeout", "changed", "mis
     uncontained  nothing keeps what it writes apart from the workspace here
 """
 
+LOCK_FILES: Final = frozenset(
+    {
+        "Cargo.lock",
+        "Gemfile.lock",
+        "bun.lock",
+        "bun.lockb",
+        "composer.lock",
+        "deno.lock",
+        "go.sum",
+        "mix.lock",
+        "npm-shrinkwrap.json",
+        "package-lock.json",
+        "packages.lock.json",
+        "pdm.lock",
+        "pnpm-lock.yaml",
+        "poetry.lock",
+        "uv.lock",
+        "yarn.lock",
+    }
+)
+"""Names of files in which a package manager writes what it has chosen."""
+
 NAMES_KEPT: Final = 200
 """Failures of a run that are kept by name."""
 

@@ -267,6 +267,7 @@ def _call_completed(state: State, history: History, record: r.ToolCallCompleted)
         exit_status=record.exit_status,
         changed=state.cycle.changed_by(record.touched, record.unchanged)[:PATHS],
         reverted=record.reverted[:PATHS],
+        is_broken_off=record.is_broken_off,
     )
 
 

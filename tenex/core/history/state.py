@@ -91,6 +91,8 @@ class CallSummary:
     reverted: tuple[str, ...] = ()
     source: str = ""
     """The file that alone says so; "" for what this journal recorded."""
+    is_broken_off: bool = False
+    """As in `ToolCallCompleted`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -397,7 +397,14 @@ def undo(transaction: Transaction, command: Command, signal: MessageReceived) ->
     if is_agreed and listed is not None and (scope == listed.scope or "cycle" not in words):
         transaction.add(r.UndoRequested, scope=listed.scope, name=name, to=listed.to, paths=paths, is_all=is_all)
     else:
-        transaction.add(r.UndoRequested, scope=scope, name=name, paths=paths, is_all=is_all and bool(paths))
+        transaction.add(
+            r.UndoRequested,
+            scope=scope,
+            name=name,
+            paths=paths,
+            is_all=is_all and bool(paths),
+            has_no_list=is_agreed and not paths,
+        )
 
 
 def _words_and_paths(argument: str) -> tuple[set[str], tuple[str, ...]]:
@@ -421,7 +428,8 @@ def report_undo(transaction: Transaction, outcome: UndoOutcome) -> None:
     transaction.add(
         r.FilesUndone, request=request.seq, **{spec.name: getattr(outcome, spec.name) for spec in fields(outcome)}
     )
-    notify(transaction, f"{_undo_answer(outcome)}{_undo_hints(outcome)}")
+    first = "Nothing is put back yet: there was no list of this. " if request.has_no_list and outcome.files else ""
+    notify(transaction, f"{first}{_undo_answer(outcome)}{_undo_hints(outcome)}")
 
 
 def _undo_answer(outcome: UndoOutcome) -> str:

@@ -23,6 +23,8 @@ class UndoRequested(Record):
     to: int = 0
     paths: tuple[str, ...] = ()
     is_all: bool = False
+    has_no_list: bool = False
+    """Whether the user agreed to a list, and there is none: the last one was before newer work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,14 @@ UNDO: Final = Reducers[Work]("work")
 
 @UNDO.on(r.UndoRequested)
 def _undo_requested(work: Work, record: r.UndoRequested, _: State) -> Work:
-    asked = UndoState(seq=record.seq, scope=record.scope, to=record.to, paths=record.paths, is_all=record.is_all)
+    asked = UndoState(
+        seq=record.seq,
+        scope=record.scope,
+        to=record.to,
+        paths=record.paths,
+        is_all=record.is_all,
+        has_no_list=record.has_no_list,
+    )
     return replace(work, undo=asked)
 
 

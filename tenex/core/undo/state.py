@@ -15,3 +15,4 @@ class UndoState:
     is_open: bool = True
     paths: tuple[str, ...] = ()
     is_all: bool = False
+    has_no_list: bool = False

@@ -154,6 +154,8 @@ class ToolCallCompleted(Record):
     """As in `ToolResult`."""
     files: tuple[AttachedFile, ...] = ()
     """As in `ToolResult`."""
+    is_broken_off: bool = False
+    """Whether it was closed without a result of its tool, as by a stop or a kill; False in older journals."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

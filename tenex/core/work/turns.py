@@ -265,7 +265,9 @@ def close_calls(transaction: Transaction, run: Run, sentence: str, *, only: Repl
         is_running = call.state is CallState.PERMITTED and Key(Work.TOOL, call.seq) not in returned
         if only is None or (is_running and call.replay is only):
             may_have_changed = call.state is CallState.PERMITTED and call.replay is not Replay.READ
-            transaction.add_result(run, call, ok=False, content=sentence, has_outside_effect=may_have_changed)
+            transaction.add_result(
+                run, call, ok=False, content=sentence, has_outside_effect=may_have_changed, is_broken_off=True
+            )
 
 
 def stop_turn(transaction: Transaction, reason: str) -> None:

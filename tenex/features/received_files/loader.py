@@ -22,7 +22,7 @@ from tenex.nostr.addresses import PrivateAddress
 from tenex.nostr.blossom import asked_there
 from tenex.nostr.public_web import asked, body_of
 from tenex.nostr.threading.base import is_hex64, media_type_of
-from tenex.store.inbox_files import InboxFiles, InboxFull, safe_name
+from tenex.store.conversation_files import ConversationFiles, FilesFull, safe_name
 from tenex.store.pictures import MOST_BYTES, PictureFolder, media_type
 
 from .transcription import TIMEOUT as VOICE_TIMEOUT
@@ -115,7 +115,7 @@ class FileLoader:
             if not file.is_declared and not file.is_picture:
                 return None
             fault = f"{host} gives a page of the web (HTML) in its place"
-        except (ValueError, InboxFull) as error:
+        except (ValueError, FilesFull) as error:
             fault = str(error)
         except OSError as error:
             log.warning("file.not_loaded", host=plain(host), reason=str(error))
@@ -130,7 +130,7 @@ class FileLoader:
 
         Raises:
             ValueError, _WebPage: why it is none.
-            InboxFull, OSError: it cannot be kept.
+            FilesFull, OSError: it cannot be kept.
         """
         permission = await self._permit(file) if file.store else ""
         if not permission and not file.address.lower().startswith("https://"):
@@ -148,7 +148,7 @@ class FileLoader:
         said = file.name or called or _last_part(file.address)
         kind = shown or file.media_type or kind or mimetypes.guess_type(said)[0] or UNKNOWN
         name = safe_name(said, kind)
-        inbox = InboxFiles(self._inbox_of(conversation))
+        inbox = ConversationFiles(self._inbox_of(conversation))
         name = await self._change(inbox.add, name, data)
         address = file.address
         if file.encryption is not None:  # anybody may know that address, and name it elsewhere to be shown the picture

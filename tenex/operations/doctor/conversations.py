@@ -23,12 +23,13 @@ from tenex.store.atomic_folder import is_half_done
 from tenex.store.conversations import Conversations
 from tenex.store.daemon_journal import DAEMON, FOLDER
 from tenex.store.disk import PROBE, Disk
-from tenex.store.format import CONVERSATION, Codec, as_written
+from tenex.store.format import CONVERSATION, Codec, as_written, seq_of
 from tenex.store.index_reader import NAME as INDEX
 from tenex.store.index_reader import open_catalogue
-from tenex.store.journal_reader import JOURNAL, MARK, VIEW, mark_of, read_surviving
+from tenex.store.journal_reader import JOURNAL, MARK, VIEW, mark_of, read_surviving, views_ahead
 from tenex.store.lock import NAME as LOCK
 from tenex.store.opening import open_conversations
+from tenex.store.reading import is_all_sound
 from tenex.store.repository import ConversationFolder
 from tenex.store.schema import VERSION, read_only, remove
 from tenex.store.verify import VerifyResult, verify
@@ -39,7 +40,15 @@ from .findings import Case, Finding, Repair, count_text, fault, ok, warning
 
 REBUILD_INDEX: Final = "move it away while no daemon runs: it is a cache, and the next start rebuilds it"
 
+READ: Final = 100
+"""Conversations that are decoded: those that changed last. With several thousand the rest would take half a minute."""
+
 T = TypeVar("T")
+
+_COVERED: Final = re.compile(rb'^  "seq": (\d{1,15}),$', re.MULTILINE)
+"""The record that a readable file covers, as it is written; one that is written in another way is decoded."""
+_HEAD: Final = 4_096
+"""Bytes of a readable file in which that is."""
 
 _ID: Final = re.compile(r"[0-9a-f]{64}")
 _LEGACY: Final = re.compile(r"[0-9a-f]{64}\.json")
@@ -69,18 +78,29 @@ def conversations(case: Case) -> Iterator[Finding]:
         yield from _in_database(case)
         return
     store = ConversationFolder(root, Disk(), SystemClock())  # its threads end with the process
+    entries = sorted(root.iterdir())
+    folders = [path for path in entries if _ID.fullmatch(path.name)]
+    newest = set(sorted(folders, key=_changed, reverse=True)[:READ])
     bad = 0
-    whole = 0
-    for path in sorted(root.iterdir()):
+    for path in entries:
         if not _ID.fullmatch(path.name):
             yield from _foreign(path)
             continue
-        found = list(_conversation(store, path, is_running=bool(case.daemon)))
+        found = list(_conversation(store, path, is_running=bool(case.daemon), is_read=path in newest))
         yield from found
         bad += bool(found)
-        whole += not found
     if not bad:
-        yield ok(f"{count_text(whole, 'conversation')} whole", root)
+        older = len(folders) - len(newest)
+        looked = f", {older:,} older ones by checksums alone: `tenex conversations verify` reads all" if older else ""
+        yield ok(f"{count_text(len(folders), 'conversation')} whole{looked}", root)
+
+
+def _changed(folder: Path) -> int:
+    """When a name in a folder was last made or replaced, as its readable file is, in ns; 0 where it is not seen."""
+    try:
+        return folder.stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def daemon_journal(case: Case) -> Iterator[Finding]:
@@ -152,7 +172,8 @@ def _in_database(case: Case) -> Iterator[Finding]:
         yield ok(f"{count_text(whole, 'conversation')} whole", "store")
 
 
-def _conversation(store: ConversationFolder, folder: Path, *, is_running: bool) -> Iterator[Finding]:
+def _conversation(store: ConversationFolder, folder: Path, *, is_running: bool, is_read: bool) -> Iterator[Finding]:
+    """What is wrong with a conversation; unless `is_read` one whose checksums are right is not decoded."""
     try:
         names = set(os.listdir(folder))  # noqa: PTH208 only names are needed
     except OSError as error:
@@ -165,6 +186,37 @@ def _conversation(store: ConversationFolder, folder: Path, *, is_running: bool) 
     if VIEW not in names and not any(map(segments.number_of, names)):
         yield warning("this holds no conversation", folder, "remove it if it is empty")
         return
+    is_odd = MARK in names or bool(views_ahead(folder))
+    if is_read or is_odd or not _is_sound(folder):
+        yield from _verified(store, folder, names, is_running=is_running)
+    left = {name for name in names if not segments.number_of(name)}
+    for pattern, (message, fix) in _BESIDE.items():
+        if group := set(fnmatch.filter(left, pattern)):
+            yield warning(f"{count_text(len(group), 'file')} {message}", folder / min(group), fix)
+        left -= group
+    leftovers = [name for name in names if atomic.LEFTOVER.fullmatch(name)]
+    if leftovers and not is_running:
+        message = f"{count_text(len(leftovers), 'file')} left by an interrupted write"
+        repair = Repair(partial(atomic.sweep, folder), "removed", needs_lock=True)
+        yield warning(message, folder / min(leftovers), "remove it; the next start does too", repair)
+
+
+def _is_sound(folder: Path) -> bool:
+    """Whether the journal is all there, by checksums and numbers, up to the record of the readable file at least."""
+    try:
+        files = {number: (folder / segments.name_of(number)).read_bytes() for number in segments.numbers(folder)}
+        with (folder / VIEW).open("rb") as view:
+            covered = _COVERED.search(view.read(_HEAD))
+    except OSError:
+        return False
+    if covered is None or not is_all_sound(files):
+        return False
+    last = seq_of(files[len(files)].splitlines()[-1])
+    return last is not None and int(covered[1]) <= last
+
+
+def _verified(store: ConversationFolder, folder: Path, names: set[str], *, is_running: bool) -> Iterator[Finding]:
+    """What `verify` finds, and what is torn or in quarantine."""
     verdict = asyncio.run(verify(store, ConversationId(folder.name), is_quick=True))
     for sentence in verdict.faults:
         location, message, fix = _parts(folder, sentence)
@@ -180,16 +232,6 @@ def _conversation(store: ConversationFolder, folder: Path, *, is_running: bool) 
             message = "this conversation was put into quarantine, and its journal is whole again"
             fix = "write in its thread, reload the daemon or restart it, and it is opened again"
             yield warning(message, folder / MARK, fix)
-    left = {name for name in names if not segments.number_of(name)}
-    for pattern, (message, fix) in _BESIDE.items():
-        if group := set(fnmatch.filter(left, pattern)):
-            yield warning(f"{count_text(len(group), 'file')} {message}", folder / min(group), fix)
-        left -= group
-    leftovers = [name for name in names if atomic.LEFTOVER.fullmatch(name)]
-    if leftovers and not is_running:
-        message = f"{count_text(len(leftovers), 'file')} left by an interrupted write"
-        repair = Repair(partial(atomic.sweep, folder), "removed", needs_lock=True)
-        yield warning(message, folder / min(leftovers), "remove it; the next start does too", repair)
 
 
 def _parts(folder: Path, sentence: str) -> tuple[str, str, str]:

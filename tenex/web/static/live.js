@@ -165,12 +165,21 @@ async function refresh() {
     merge(asks, parsed(html).getElementById("asks"));
     replace("broken", html);
     replace("turns", html);
+    renewFiles(html);
     document.dispatchEvent(new Event("asks"));
     return;
   }
   const made = parsed(html).querySelector(part);
   if (made && !old.contains(document.activeElement)) {
     old.replaceWith(document.importNode(made, true));
+  }
+}
+
+// The list of files stays open where nothing has come to it.
+function renewFiles(html) {
+  const made = parsed(html).getElementById("files");
+  if (made && made.textContent !== document.getElementById("files")?.textContent) {
+    replace("files", html);
   }
 }
 

@@ -2,16 +2,18 @@
 
     chores        files were made, or a document names what was changed
     reflection    an agent's call failed or was refused, verification found issues, a check failed, a person corrected
-                  an agent, the cycle was long, or no lesson is recorded in this project yet
+                  an agent, the cycle was long, or nobody has recorded a lesson in this project yet
 
 No model and no user is asked: it follows from the state, and from whether there are lessons. What is not known counts
 as something to do. The transition that passes a gate records why.
 """
 
 from collections.abc import Iterable, Iterator
+from pathlib import PurePosixPath
 from typing import Final
 
 from tenex.core.config import Need, Policy
+from tenex.core.cycle.checks import LOCK_FILES
 from tenex.core.ids import Slug
 from tenex.core.inbox.message import Message
 from tenex.core.memory.window import in_a_line
@@ -72,6 +74,7 @@ def needs_chores(state: State) -> str:
         why = f" (what differs is not known: {inspection.fault})" if inspection is not None else ""
         return f"changed: {_listed(touched)}{why}" if touched else ""
     made = [file.path for file in inspection.changed if file.kind == "new" and file.path in touched]
+    made = [path for path in made if PurePosixPath(path).name not in LOCK_FILES]  # nobody tidies what a program writes
     parts = []
     if made:
         parts.append(f"made: {_listed(made)}")
@@ -92,24 +95,22 @@ def _listed(paths: Iterable[str]) -> str:
 def needs_reflection(state: State, policy: Policy) -> str:
     """What there is to reflect on; "" for nothing, also where no agent that took part is left."""
     agents = reflecting(state, policy)
-    own = (reason for agent in agents for reason in _own_reasons(state, agent))
-    reasons = dict.fromkeys([*_general_reasons(state, policy), *own])
+    own = (reason for agent in agents for reason in _own_reasons(state, policy, agent))
+    reasons = dict.fromkeys([*_general_reasons(state), *own])
     return in_a_line("; ".join(reasons), REASON) if agents else ""
 
 
 def reflecting(state: State, policy: Policy) -> tuple[Slug, ...]:
     """Those who took part in the cycle, are still in the roster, and have something to reflect on."""
     present = tuple(agent for agent in state.cycle.participants if agent in policy.routable)
-    is_for_all = policy.gates.reflection == "always" or any(_general_reasons(state, policy))
+    is_for_all = policy.gates.reflection == "always" or any(_general_reasons(state))
     if is_for_all:
         return present
-    return tuple(agent for agent in present if any(_own_reasons(state, agent)))
+    return tuple(agent for agent in present if any(_own_reasons(state, policy, agent)))
 
 
-def _general_reasons(state: State, policy: Policy) -> Iterator[str]:
+def _general_reasons(state: State) -> Iterator[str]:
     """What each who took part may reflect on."""
-    if not policy.has_lessons():
-        yield "no lesson is recorded in this project yet"
     turns = sum(turn.phase not in TALK_PHASES and turn.phase is not Phase.REFLECTION for turn in state.cycle.turns)
     if turns > LONG_TURNS:
         yield f"the cycle took {count(turns, 'turn')}"
@@ -118,9 +119,11 @@ def _general_reasons(state: State, policy: Policy) -> Iterator[str]:
         yield f"the cycle took {count(calls, 'model call')}"
 
 
-def _own_reasons(state: State, agent: Slug) -> Iterator[str]:
+def _own_reasons(state: State, policy: Policy, agent: Slug) -> Iterator[str]:
     """What an agent itself may reflect on."""
     phases = phases_of(state)
+    if not policy.has_lessons() and _has_executed(state, agent):
+        yield "no lesson is recorded in this project yet"
     if failed := phases.failed_calls.get(agent, 0):
         yield f"{count(failed, 'call')} of {agent} failed or {'was' if failed == 1 else 'were'} refused"
     if any(done.agent == agent and done.verdict == "issues" for turn in state.cycle.turns for done in turn.completions):

@@ -10,7 +10,7 @@ Which words of agents are published is decided here too: one message per answer,
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from tenex.core.history.reducers import so_far
@@ -32,14 +32,14 @@ FILES: Final = 12
 WORDS: Final = 300
 """Characters of an agent's summary."""
 
-COMMANDS: Final = 5
-"""Commands of a verifier that are named, the newest."""
+COMMANDS: Final = 3
+"""Commands of a verifier that are named: those that did not end well and the last one, as a phone shows them."""
 
 COMMAND: Final = 100
 """Characters of one of them: a test command with its options."""
 
-_TO_LOOPBACK: Final = re.compile(r"http://(?=(?:127\.[\d.]+|localhost|0\.0\.0\.0|\[::1?\])(?:[^\w.-]|$))")
-"""The scheme of an address in the sandbox: with it clients show a link and a preview that lead nowhere."""
+_SCHEME: Final = re.compile(r"\bhttps?://(?=[\w\[])")
+"""Of an address in a command: with it clients show a link and a preview, of what is in the sandbox or is no news."""
 
 NOTHING_CHANGED: Final = "Nothing was changed in the end."
 
@@ -241,13 +241,9 @@ def _verified(state: State) -> Iterator[str]:
     for program in turn.ran:
         latest.pop(program.command, None)  # to the end, as the newest
         latest[program.command] = program.status
-    ran = [
-        f"`{in_a_line(_TO_LOOPBACK.sub('', command), COMMAND)}`: {_status(status)}"
-        for command, status in list(latest.items())[-COMMANDS:]
-    ]
     names = ", ".join(dict.fromkeys(program.agent for program in turn.ran))
-    if ran:
-        yield f"{names} ran {'; '.join(ran)}."
+    if latest:
+        yield f"{names} ran {_commands(latest)}."
     elif turn.looked_at:
         yield f"{', '.join(turn.agents)} read what was changed, and ran nothing."
     published = {message.text for message in state.memory.recent if message.sent_as and message.turn == turn.turn_id}
@@ -255,6 +251,19 @@ def _verified(state: State) -> Iterator[str]:
         words = done.text or done.summary
         if done.verdict in ("verified", "untried") and words and words not in published:  # each is said once
             yield f"{done.agent} says: “{in_a_line(words, WORDS)}”"
+
+
+def _commands(statuses: Mapping[str, int]) -> str:
+    """The last command and those before it that failed, with their statuses, and how many others there were."""
+    *others, last = statuses
+    failed = [command for command in others if statuses[command]][1 - COMMANDS :]
+    parts = [
+        f"`{in_a_line(_SCHEME.sub('', command), COMMAND)}`: {_status(statuses[command])}" for command in (*failed, last)
+    ]
+    left = [statuses[command] for command in others if command not in failed]
+    if left:
+        parts.append(f"{count(len(left), 'other command')}{'' if any(left) else ': exit status 0'}")
+    return "; ".join(parts)
 
 
 def _status(status: int) -> str:

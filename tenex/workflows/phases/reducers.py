@@ -218,7 +218,7 @@ def _call_returned(phases: Phases, record: r.ToolCallCompleted, before: State) -
     run = before.work.runs.get(record.run)
     if turn is None or run is None:
         return phases
-    if not record.ok and record.exit_status is None:
+    if not record.ok and record.exit_status is None and not record.is_broken_off:
         phases = phases.with_failed_call(run.agent)
     if not (before.cycle.changed_by(record.touched, record.unchanged) or record.has_outside_effect):
         return phases

@@ -59,7 +59,7 @@ def _turns(state: State, calls: Sequence[CallSummary]) -> Iterator[str]:
 
 
 def _went_wrong(call: CallSummary) -> bool:
-    return call.outcome != "ok" or bool(call.exit_status)
+    return not call.is_broken_off and (call.outcome != "ok" or bool(call.exit_status))
 
 
 def _wrong(calls: Sequence[CallSummary]) -> Iterator[str]:

@@ -17,7 +17,7 @@ from tenex.features.received_files.loader import FileLoader
 from tenex.features.received_files.transcription import NotTranscribed
 from tenex.nostr import addresses
 from tenex.nostr.encrypted_file import EncryptedFile, encrypt
-from tenex.store import atomic, inbox_files
+from tenex.store import atomic, conversation_files
 from tenex.store.pictures import PictureFolder
 from tests.fakes.certificates import certificate
 from tests.kits.addresses import Server, resolving_to
@@ -333,13 +333,13 @@ async def test_a_conversation_has_so_many_files_and_no_more(
     web: tuple[Server, str], inbox: Inbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server, base = web
-    monkeypatch.setattr(inbox_files, "MOST_FILES", 2)
+    monkeypatch.setattr(conversation_files, "MOST_FILES", 2)
     for number in range(3):
         server.body = PDF + bytes([number])
         (received,) = await inbox.load(f"{base}{number}.pdf")
     assert received.fault == "this conversation has 2 files, the most it may have"
-    monkeypatch.setattr(inbox_files, "MOST_FILES", 3)
-    monkeypatch.setattr(inbox_files, "MOST_BYTES", 2 * len(PDF) + 2)
+    monkeypatch.setattr(conversation_files, "MOST_FILES", 3)
+    monkeypatch.setattr(conversation_files, "MOST_BYTES", 2 * len(PDF) + 2)
     (received,) = await inbox.load(f"{base}3.pdf")
     assert received.fault.startswith("the files of this conversation would have more than")
     assert sorted(inbox.there) == ["0.pdf", "1.pdf"]

@@ -1,15 +1,21 @@
-"""The inbox of a conversation: the files that people have sent in it, by names that are safe in every program.
+"""Files in the folder of a conversation, by names that are safe in every program: from people, and for them.
 
 A file that is there is never changed. One of the same name and content is the same; one of the same name and another
 content gets a number. So a message that is read twice, as after a crash, brings its files once.
 """
 
 import mimetypes
+import os
 import re
 import threading
 import unicodedata
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
+
+from tenex.core.ids import Millis
 
 from . import atomic
 
@@ -20,6 +26,9 @@ MOST_FILES: Final = 500
 LONGEST_NAME: Final = 120
 """Bytes of a name; file systems take 255, and a number may follow."""
 _LONGEST_SUFFIX: Final = 12
+
+FOR_PEOPLE: Final = "files"
+"""The folder of a conversation for files that people load from its page."""
 
 _ODD: Final = re.compile(r"[^\w.+-]+")
 """What is in no name: white space, quotes, separators, marks that a shell or a person could read otherwise."""
@@ -44,7 +53,7 @@ _SUFFIXES: Final = {
 """Endings that `mimetypes` lacks or that differ by system."""
 
 
-class InboxFull(Exception):
+class FilesFull(Exception):
     """The conversation has as many files as it may."""
 
 
@@ -63,8 +72,18 @@ def safe_name(written: str, media_type: str = "") -> str:
     return f"{stem}{suffix}"
 
 
-class InboxFiles:
-    """The inbox of one conversation. Its functions block."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """A file as a list shows it."""
+
+    name: str
+    size: int
+    """Bytes."""
+    changed: Millis
+
+
+class ConversationFiles:
+    """A folder of files of one conversation. Its functions block."""
 
     _writing = threading.Lock()
     """Held while a name is chosen and taken."""
@@ -83,7 +102,7 @@ class InboxFiles:
             The name that it has.
 
         Raises:
-            InboxFull: the conversation has too many files, or too large ones.
+            FilesFull: the conversation has too many files, or too large ones.
             OSError: it cannot be written; nothing of it is there.
         """
         with self._writing:
@@ -98,11 +117,27 @@ class InboxFiles:
                 number += 1
                 free = f"{stem}-{number}{suffix}"
             if len(there) >= MOST_FILES:
-                raise InboxFull(f"this conversation has {MOST_FILES} files, the most it may have")
+                raise FilesFull(f"this conversation has {MOST_FILES} files, the most it may have")
             if sum(there.values()) + len(data) > MOST_BYTES:
-                raise InboxFull(f"the files of this conversation would have more than {MOST_BYTES // 1_000_000} MB")
+                raise FilesFull(f"the files of this conversation would have more than {MOST_BYTES // 1_000_000} MB")
             atomic.replace(self._folder / free, data)
             return free
+
+    def listed(self) -> Sequence[Listed]:
+        """The files that are there, the newest first; whatever is no ordinary file is left out."""
+        found: list[Listed] = []
+        with suppress(FileNotFoundError, NotADirectoryError), os.scandir(self._folder) as entries:
+            for entry in entries:
+                if entry.is_file(follow_symlinks=False) and not atomic.LEFTOVER.fullmatch(entry.name):
+                    stat = entry.stat(follow_symlinks=False)
+                    changed = Millis(stat.st_mtime_ns // 1_000_000)
+                    found.append(Listed(name=entry.name, size=stat.st_size, changed=changed))
+        return sorted(found, key=lambda file: (-file.changed, file.name))
+
+    def path_of(self, name: str) -> Path | None:
+        """Where a file is that is listed; None for any other name."""
+        is_listed = any(file.name == name for file in self.listed())
+        return self._folder / name if is_listed else None
 
     def _sizes(self) -> dict[str, int]:
         """The files that are there; what a write that was cut short has left is removed."""
