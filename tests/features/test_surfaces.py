@@ -117,7 +117,7 @@ async def test_the_pages_and_their_doctor_show_it(data: Path, monkeypatch: pytes
 
     given: list[tuple[Callable[[], Awaitable[Report]], Sequence[PagePart]]] = []
 
-    async def serve(_: Any, __: Any, examine: Any, parts: Any, **_more: Any) -> None:
+    async def serve(_: Any, __: Any, examine: Any, parts: Any, _problems: Any, **_more: Any) -> None:
         given.append((examine, parts))
 
     monkeypatch.setattr("tenex.web.server.serve", serve)
