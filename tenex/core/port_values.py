@@ -49,6 +49,9 @@ class PublishOutcome:
 
     accepted: bool
     detail: str = ""
+    is_outdated: bool = False
+    """Whether it was refused, has a date that is not of now, and the relay was asked and does not have it: the same
+    words with a new date may be accepted, and are then there once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

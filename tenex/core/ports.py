@@ -73,6 +73,9 @@ class Sealer(Protocol):
     def wraps(self, draft: OutgoingMessage, events: Sequence[UnsignedEvent]) -> tuple[Wrap, ...]:
         """What is published in place of the events of a draft, finished; () where they are published themselves."""
 
+    def redated(self, event: UnsignedEvent, created_at: int) -> UnsignedEvent:
+        """The same event with another date (seconds), and so another id."""
+
     def relays(self, draft: OutgoingMessage) -> tuple[str, ...]:
         """Where the events of a draft are to be published."""
 

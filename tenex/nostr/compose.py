@@ -16,7 +16,7 @@ from tenex.core.ports import OutgoingMessage, PublishOutcome, Sealer, UnsignedEv
 from tenex.core.values import replace
 
 from .direct import encrypted, finished, wrapped
-from .events import Event, Sign, sign_here
+from .events import Event, Sign, sign_here, unsigned_event
 from .keys import Key, RemoteKey, SecretKey
 from .pool import RelayPool
 from .threading import base, scheme_named, scheme_of
@@ -115,6 +115,10 @@ class NostrSealer(Sealer):
                         wrap = wrapped(event, PublicKey(str(person)), key, encryption_key)
                         wraps.append(Wrap(event=wrap, relays=inboxes_of(draft, str(person))))
         return tuple(wraps)
+
+    def redated(self, event: UnsignedEvent, created_at: int) -> UnsignedEvent:
+        """Make the same event with another date, and so another id."""
+        return unsigned_event(event.pubkey, created_at, event.kind, event.tags, event.content)
 
     def begin(self, draft: OutgoingMessage, title: str, people: Sequence[str]) -> tuple[UnsignedEvent, dict[str, Any]]:
         """Make the first event of a new conversation, whose id is the conversation's, and its address.

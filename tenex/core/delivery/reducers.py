@@ -21,6 +21,9 @@ DELIVERY: Final = Reducers[Delivery]("delivery")
 REFUSALS = 20
 """Refused events that are remembered: enough to see which relay refuses what."""
 
+REDATED = 200
+"""Events with a new date whose first id is remembered: replies to older ones are to the thread as a whole."""
+
 REMINDERS = 5
 """Events of reminders that are known as such: replies come soon."""
 SHOWN_OF_MISSED = 3
@@ -122,7 +125,7 @@ def _delivered(delivery: Delivery, record: r.Delivered, _: State) -> Delivery:
     row = delivery.outbox.get(record.message)
     if row is None:
         return delivery
-    is_refused = record.refused is not None and not record.accepted
+    is_refused = record.refused is not None and not record.accepted and not record.outdated
     answered = row.answered(
         record.part,
         record.relay,
@@ -130,6 +133,11 @@ def _delivered(delivery: Delivery, record: r.Delivered, _: State) -> Delivery:
         is_accepted=record.accepted,
         is_refused=is_refused,
     )
+    if record.outdated:
+        answered = replace(answered, outdated=(*answered.outdated, (record.part, record.relay)))
+    if record.again is not None:
+        answered = answered.with_new_date(record.part, record.again)
+        delivery = _redated(delivery, row.events[record.part].id, record.again)
     rows = {**delivery.outbox, record.message: answered}
     delivery = replace(delivery, outbox={seq: other for seq, other in rows.items() if other.open})
     if record.accepted:
@@ -137,6 +145,12 @@ def _delivered(delivery: Delivery, record: r.Delivered, _: State) -> Delivery:
     if record.refused is not None:
         return _refused(delivery, row, record, record.refused)
     return delivery
+
+
+def _redated(delivery: Delivery, old: EventId, event: UnsignedEvent) -> Delivery:
+    first_ids = {**delivery.first_ids, event.id: delivery.first_ids.get(old, old)}
+    newest = dict(list(first_ids.items())[-REDATED:])
+    return replace(delivery, first_ids=newest, last_created_at=max(delivery.last_created_at, event.created_at))
 
 
 def _accepted(delivery: Delivery, message: int) -> Delivery:

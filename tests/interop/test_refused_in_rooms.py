@@ -1,0 +1,80 @@
+"""What a relay of rooms refuses reaches the people in the room all the same, once."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tenex.core import records as r
+from tests.kits.room_person import room_person
+from tests.kits.room_relay import Raw, RoomRelay, Rules, room_relay
+from tests.service import person
+from tests.service.kit import Folder, daemon, of_kind, ordered
+
+TOO_OLD = "invalid: event timestamp too far from server time"
+
+
+Takes = Callable[[Raw], bool]
+
+
+def halts_for(relay: RoomRelay, is_lost: Takes) -> list[str]:
+    """Have the relay neither take nor answer such events; their ids are in the list."""
+    lost: list[str] = []
+    publish = relay.publish
+
+    def halted(client: Any, event: Raw) -> None:
+        if is_lost(event):
+            lost.append(event["id"])
+        else:
+            publish(client, event)
+
+    relay.publish = halted  # type: ignore[method-assign]
+    return lost
+
+
+def answers_none(relay: RoomRelay, is_wanted: Takes) -> list[str]:
+    """Have the relay take the first such event, and answer nothing any more on that connection; its id is listed."""
+    taken: list[str] = []
+    publish = relay.publish
+
+    def silent(client: Any, event: Raw) -> None:
+        if is_wanted(event) and not taken:
+            taken.append(event["id"])
+            client.send = lambda *_frame: None
+        publish(client, event)
+
+    relay.publish = silent  # type: ignore[method-assign]
+    return taken
+
+
+async def test_an_answer_older_than_the_relay_takes_arrives_once_with_a_new_date(tmp_path: Path) -> None:
+    """The relay halts for an hour when the agent answers; and then the daemon is killed before it has the OK."""
+    async with room_relay(Rules()) as relay:
+        folder = Folder(tmp_path / "data", relay.url)
+        room = relay.make("room", folder.owner.public, *folder.public_keys)
+        publish = relay.publish
+        lost = halts_for(relay, lambda event: event["kind"] == 9 and event["pubkey"] != folder.owner.public)
+        async with room_person(relay, folder.owner, room) as owner, ordered(folder, ahead=-3600) as process:
+            name = await owner.say(room, "Which colour?", ["p", folder.project.public])
+            await person.until(lambda: lost)
+            await process.die()
+        (said,) = of_kind(folder.records(name), r.MessageSent)
+        (old,) = said.events
+        assert old.id in lost
+
+        relay.publish = publish  # type: ignore[method-assign]
+        taken = answers_none(relay, lambda event: event["content"] == old.content and event["id"] != old.id)
+        async with daemon(folder) as process:
+            await person.until(lambda: taken)
+            await process.die()
+        assert folder.state(name).delivery.outbox
+        async with daemon(folder):
+            await person.until(lambda: not folder.state(name).delivery.outbox)
+
+        (event,) = [event for event in relay.accepted(9) if event["pubkey"] != folder.owner.public]
+        assert event["id"] == taken[0]
+        assert abs(event["created_at"] - time.time()) < 60
+        assert (event["content"], event["tags"]) == (old.content, [list(tag) for tag in old.tags])
+        assert {why for each, _, why in relay.answers if each["id"] == old.id} >= {TOO_OLD}
+        (record,) = of_kind(folder.records(name), r.Delivered, lambda each: each.again is not None)
+        assert (record.refused, record.again.id) == (old.id, event["id"])
