@@ -485,7 +485,7 @@ class Application:
             prompter=current,
             kind_runner=current,
             outbox=Outbox(
-                Publisher(self.pool, self.keys, (*KINDS, ENCRYPTED), self.sign),
+                Publisher(self.pool, self.keys, (*KINDS, ENCRYPTED), self.sign, self.rooms.fallback),
                 self.signing.is_remote if self.signing is not None else lambda _: False,
             ),
             policy=current.policy,

@@ -4,7 +4,7 @@ The same message always becomes the same events, so a journal may hold them befo
 what hides one: a wrap, like the text of a kind 4, is another each time. It is finished here, and the journal holds it.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -203,8 +203,13 @@ class Publisher:
         keys: Mapping[PublicKey, Key],
         kinds: Collection[int],
         sign: Sign = sign_here,
+        fallback: Callable[[UnsignedEvent, str], PublicKey | None] = lambda _event, _relay: None,
     ) -> None:
-        """Sign events of these kinds only: a journal may come from elsewhere and hold others."""
+        """Sign events of these kinds only: a journal may come from elsewhere and hold others.
+
+        `fallback` gives the key that may write in the room of an event which a relay has refused.
+        """
+        self._fallback = fallback
         self._pool = pool
         self._keys = keys
         self._kinds = kinds
@@ -218,10 +223,12 @@ class Publisher:
         try:
             whole = await self._signed(event)
             if isinstance(whole, str):
-                return PublishOutcome(accepted=False, detail=whole)
-            return await self._pool.publish(whole, relay)
+                outcome = PublishOutcome(accepted=False, detail=whole)
+            else:
+                outcome = await self._pool.publish(whole, relay)
         except ValueError as fault:  # not a relay URL, or an event no relay accepts
-            return PublishOutcome(accepted=False, detail=str(fault))
+            outcome = PublishOutcome(accepted=False, detail=str(fault))
+        return outcome if outcome.accepted else replace(outcome, fallback=self._fallback(event, relay))
 
     async def _signed(self, event: UnsignedEvent) -> Event | str:
         """The event with its signature, or why it has none."""

@@ -21,6 +21,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from tenex.core.ids import PublicKey
+from tenex.core.port_values import UnsignedEvent
 from tenex.core.signals import InboundMessage
 from tenex.log import get_logger
 
@@ -186,6 +187,14 @@ class Rooms:
             return False
         places = ((str(relay), group) for relay in message.address.get("relays", ()))
         return any(place in self._read and message.author in self._rooms[place].members for place in places)
+
+    def fallback(self, event: UnsignedEvent, relay: str) -> PublicKey | None:
+        """Another key of ours that may write in the room of an event that was refused there: the project's first."""
+        room = self._rooms.get((relay, next((tag[1] for tag in event.tags if tag[0] == "h" and len(tag) > 1), "")))
+        if room is None:
+            return None
+        ours = sorted(room.ours, key=lambda key: key != self._identity)
+        return next((key for key in ours if key != event.pubkey), None)
 
     def scheme_of(self, event: Event, relay: str) -> ThreadingScheme | None:
         """How messages of the room of an event are read and answered, if it is one with threads."""

@@ -57,6 +57,8 @@ def sealed(state: Conversation, record: r.MessageSent, sealer: Sealer) -> r.Mess
 
 def is_of_model(state: Conversation, record: r.MessageSent) -> bool:
     """Whether an agent's model wrote the words: not where they show a call that a person is to allow."""
+    if record.in_place_of is not None:
+        return True
     if record.purpose != "question":
         return record.purpose == "completion"
     if record.run is None or record.call is None:

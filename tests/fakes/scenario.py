@@ -232,6 +232,7 @@ class Scenario:
         self.named_files: dict[str, str] = {}
         """The files that each call names, with their digests now."""
         self.relays: tuple[str, ...] = (RELAY,)
+        self.address: dict[str, Any] = {"form": "notes"}
 
     # ---- the actor ----
 
@@ -340,7 +341,7 @@ class Scenario:
             reply_to=EventId(reply_to) if reply_to else None,
             by_program=by_program,
             by_machine=by_machine,
-            address={"form": "notes"},
+            address=self.address,
             origin={"id": event, "number": self.count, "author": author},
         )
         names = tuple(map(Slug, addressed))

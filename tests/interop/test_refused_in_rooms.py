@@ -1,15 +1,22 @@
 """What a relay of rooms refuses reaches the people in the room all the same, once."""
 
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tenex.core import records as r
+from tenex.nostr.keys import KeyRing
+from tenex.operations.doctor.daemon import problems_in_status
+from tests.fakes.modelprotocol import Reply
+from tests.fakes.modelscripts import Asked, Team, brisk, complete
+from tests.fakes.modelserver import model_server
 from tests.kits.room_person import room_person
 from tests.kits.room_relay import Raw, RoomRelay, Rules, room_relay
 from tests.service import person
-from tests.service.kit import Folder, daemon, of_kind, ordered
+from tests.service.kit import Folder, daemon, of_kind, ordered, tenex
+from tests.service.loopback import folder_with_model, serving
 
 TOO_OLD = "invalid: event timestamp too far from server time"
 
@@ -78,3 +85,37 @@ async def test_an_answer_older_than_the_relay_takes_arrives_once_with_a_new_date
         assert {why for each, _, why in relay.answers if each["id"] == old.id} >= {TOO_OLD}
         (record,) = of_kind(folder.records(name), r.Delivered, lambda each: each.again is not None)
         assert (record.refused, record.again.id) == (old.id, event["id"])
+
+
+async def test_what_an_agent_may_not_write_is_said_in_its_thread_by_the_project(tmp_path: Path) -> None:
+    """The agent is removed from a private room while it works; also after a restart it is said once."""
+
+    def worker(asked: Asked) -> Reply:
+        if asked.phase != "execute":
+            return brisk(asked)
+        relay.remove(room, KeyRing(folder.data / "keys").get("executor").public)
+        return complete(response="It is blue.", summary="done")
+
+    async with room_relay(Rules()) as relay, model_server(Team(worker=worker)) as server:
+        folder = folder_with_model(tmp_path / "data", relay.url, server)
+        room = relay.make("room", folder.owner.public, *folder.public_keys, private=True)
+        async with room_person(relay, folder.owner, room) as owner:
+            async with serving(folder, server):
+                name = await owner.say(room, "Which colour?", ["p", folder.project.public])
+                said = await owner.until(lambda event: "It is blue." in event["content"])
+                _, shown, _ = await tenex("status", "--json", "--data", folder.data)
+                await folder.until(name, "ended")
+            async with serving(folder, server):
+                assert not folder.state(name).delivery.outbox
+        assert said["pubkey"] == folder.project.public
+        assert said["content"].startswith(
+            "Executor cannot write here: the relay answers “restricted: not a channel mem"
+        )
+        assert ["e", name, "", "reply"] in said["tags"]
+        assert ["p", folder.owner.public] in said["tags"]
+        assert len([event for event in relay.accepted(9) if "It is blue." in event["content"]]) == 1
+        status = json.loads(shown)
+        reason = "Executor: restricted: not a channel member"
+        assert [(each["relay"], each["reason"]) for each in status["refusals"]] == [(relay.url, reason)]
+        (finding,) = problems_in_status(status)
+        assert finding.message == f"it has refused 1 event of ours; the last: {reason}"

@@ -4,13 +4,13 @@ from tenex.core import records as r
 from tenex.core.effects import Key
 from tenex.core.ids import Millis, PublicKey
 from tenex.core.memory.window import in_a_line
-from tenex.core.people.trust import room_of
+from tenex.core.people.trust import group_of, room_of
 from tenex.core.port_values import PublishOutcome, UnsignedEvent
 from tenex.core.text.amounts import count
 from tenex.core.transaction import Transaction
 
-from .outgoing import notify
-from .state import MOST_REDATED, Missed
+from .outgoing import notify, repeat
+from .state import MOST_REDATED, Missed, OutboxRow
 
 # Outbox expiry. A message is one or several events, each of which goes to several relays. Its outbox row keeps the
 # pairs of event and relay that have not answered for good. What passes (silence, `rate-limited:`, a relay that is away)
@@ -63,6 +63,42 @@ def published(transaction: Transaction, key: Key, outcome: PublishOutcome) -> No
         outdated=is_outdated,
         again=event if is_redated else None,  # its date and its id are given where records are sealed
     )
+    if key.seq not in transaction.state.delivery.outbox:
+        delivered = {each for each, _ in row.accepted} | ({part} if outcome.accepted else set())
+        if len(delivered) < row.parts:
+            _repeat(transaction, key.seq, row, outcome.fallback)
+
+
+def _repeat(transaction: Transaction, message: int, row: OutboxRow, fallback: PublicKey | None) -> None:
+    """Send in a room by another key what no relay took there, once; the first time for a cause with the cause.
+
+    Somebody in the room waits for it, and sees nothing of a refusal. Where the message itself is refused (`invalid:`)
+    it is refused of any key, so then only the cause is sent.
+    """
+    state = transaction.state
+    policy = transaction.policy
+    refusals = [refusal for refusal in state.delivery.refusals if refusal.message == message]
+    if not refusals or not group_of(state.identity.address) or not row.text:
+        return
+    refusal = refusals[-1]
+    key = fallback or policy.project.pubkey
+    agents = {agent.pubkey: agent for agent in (*policy.roster.values(), policy.project)}
+    speaker = agents.get(key)
+    if speaker is None or key == refusal.by:
+        return
+    is_of_message = refusal.reason.startswith("invalid:")
+    is_said = any(
+        (earlier.by, earlier.reason) == (refusal.by, refusal.reason) and earlier.message != message
+        for earlier in state.delivery.refusals
+    )
+    cause = f"{row.name} cannot write here: the relay answers “{refusal.reason}”."
+    if is_of_message:
+        where = f"The message is in the file of the conversation: tenex conversations show {state.id}"
+        lines = [cause, where]
+    else:
+        remedy = f"{cause} Add {row.name} to the members; until then {speaker.name} passes on its messages."
+        lines = [f"{row.name}:", row.text] if is_said else [remedy, f"{row.name}:", row.text]
+    repeat(transaction, speaker, "\n\n".join(lines), state.delivery.first_ids.get(row.events[0].id, row.events[0].id))
 
 
 def _may_have_another_id(transaction: Transaction, event: UnsignedEvent) -> bool:

@@ -58,6 +58,9 @@ class MessageSent(Record):
     missed_until: Millis = Millis(0)
     files: tuple[AttachedFile, ...] = ()
     """What goes with it; of files that are not encrypted `text` has the addresses, of those not sent the words."""
+    in_place_of: EventId | None = None
+    """The event of a message that relays refused and whose words this one repeats by another key: a reply to this is
+    one to that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,6 +39,15 @@ class OutboxRow:
     """(part, relay) that were refused and may be accepted with a new date."""
     redated: int = 0
     """How many parts are earlier ones with a new date."""
+    name: str = ""
+    """Of the speaker; "" in rows of snapshots of older programs."""
+    text: str = ""
+    """What is sent by another key where no relay takes it; "" where nobody waits for it, or it repeats another."""
+
+    @property
+    def parts(self) -> int:
+        """How many events the message has, where one with a new date is none of its own."""
+        return len(self.events) - self.redated
 
     def may_be_redated(self, part: int, relay: str, *, is_outdated: bool) -> bool:
         """Whether a part gets a new date, given the answer of a relay that has not accepted it.
@@ -99,6 +108,9 @@ class RelayRefusal:
     at: Millis
     is_delivered: bool = False
     """Another relay has accepted what was written."""
+    by: PublicKey = PublicKey("")
+    """The key of the event; "" in snapshots of older programs, as the name."""
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
