@@ -391,7 +391,7 @@ class Application:
             first.project.public,
             lambda author: self.inbox.knows(author),  # noqa: PLW0108 - it is made later
         )
-        self.sealer = NostrSealer(urls, project=first.project_event, keys=self.keys)
+        self.sealer = NostrSealer(urls, project=first.project_event, keys=self.keys, limits=self.pool.limits)
         publisher = Publisher(self.pool, self.keys, PROFILE_KINDS, sign)
         self.profiles = ProfileAnnouncer(
             self.pool, publisher, self.daemon_journal, self.clock, urls, first.identities, first.everybody

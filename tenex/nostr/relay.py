@@ -315,6 +315,11 @@ class RelayConnection:
         self._subscriptions.note_limits()
 
     @property
+    def limits(self) -> RelayLimits:
+        """What the relay's document says of its limits; ours until it has been read, or where there is none."""
+        return self._limits
+
+    @property
     def rooms_key(self) -> str:
         """The key with which the relay signs what it says of rooms (NIP-29); "" where it has none, or is not known."""
         return self._limits.rooms_key

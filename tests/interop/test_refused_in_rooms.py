@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tenex.core import records as r
 from tenex.nostr.keys import KeyRing
 from tenex.operations.doctor.daemon import problems_in_status
@@ -119,3 +121,34 @@ async def test_what_an_agent_may_not_write_is_said_in_its_thread_by_the_project(
         assert [(each["relay"], each["reason"]) for each in status["refusals"]] == [(relay.url, reason)]
         (finding,) = problems_in_status(status)
         assert finding.message == f"it has refused 1 event of ours; the last: {reason}"
+
+
+@pytest.mark.parametrize("is_said", [True, False])
+async def test_an_answer_longer_than_the_relay_takes_is_sent_in_parts_or_said_to_be_too_long(
+    tmp_path: Path, *, is_said: bool
+) -> None:
+    """In parts where the relay's document says what it takes."""
+    words = " ".join(f"{number:04}" for number in range(1000))
+
+    def worker(asked: Asked) -> Reply:
+        return complete(response=words, summary="done") if asked.phase == "execute" else brisk(asked)
+
+    async with (
+        room_relay(Rules(largest=2000, says_largest=is_said)) as relay,
+        model_server(Team(worker=worker)) as server,
+    ):
+        folder = folder_with_model(tmp_path / "data", relay.url, server)
+        room = relay.make("room", folder.owner.public, *folder.public_keys)
+        async with room_person(relay, folder.owner, room) as owner, serving(folder, server):
+            name = await owner.say(room, "Count", ["p", folder.project.public])
+            if is_said:
+                await owner.until(lambda event: "0999" in event["content"])
+            else:
+                said = await owner.until(lambda event: "Executor cannot write here" in event["content"])
+                assert "invalid: content exceeds maximum size of 2000 bytes" in said["content"]
+                assert f"tenex conversations show {name}" in said["content"]
+                assert ["p", folder.owner.public] in said["tags"]
+            await folder.until(name, "ended")
+        parts = [event["content"] for event in relay.accepted(9) if event["content"][:1] == "0"]
+        assert " ".join(parts).startswith(words) if is_said else not parts
+        assert all(len(part) <= 2000 for part in parts)
