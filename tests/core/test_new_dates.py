@@ -12,6 +12,8 @@ from tenex.core.effects import Publish
 from tenex.core.ids import EventId
 from tenex.core.port_values import PublishOutcome
 from tenex.core.signals import Published
+from tenex.operations.asks import replied_by
+from tenex.store.index_row import news_of
 from tests.fakes.scenario import RELAY, WAITS, Router, Scenario, model_by_phase, reply, route
 
 OTHER = "ws://other"
@@ -63,6 +65,8 @@ def test_it_has_a_new_id_and_date_and_the_same_words() -> None:
     assert (new.event.content, new.event.tags, new.relay) == (old.event.content, old.event.tags, RELAY)
     (record,) = [each for each in scenario.records(r.Delivered) if each.again is not None]
     assert (record.refused, record.again) == (old.event.id, new.event)
+    news = news_of([record])
+    assert (news.events, news.places) == ((new.event.id,), ((new.event.id, record.message),))
     answer(scenario, new, TAKEN)
     assert waiting(scenario) == []
     (refusal,) = scenario.conversation.delivery.refusals
@@ -78,6 +82,10 @@ def test_a_reply_to_the_new_event_answers_the_question() -> None:
     answer_all(scenario, TAKEN)
     (question,) = scenario.conversation.work.asks
     assert scenario.conversation.delivery.newest_id(EventId(question)) == newest
+    message = next(sent for sent in scenario.records(r.MessageSent) if sent.events[0].id == question)
+    replied = replied_by(scenario.conversation, message)
+    assert replied is not None
+    assert replied.event.id == newest, "a page replies to what relays have"
     scenario.user_writes("blue", reply_to=newest)
     (answered,) = scenario.records(r.QuestionAnswered)
     assert answered.text == "blue"
