@@ -40,7 +40,13 @@ from tenex.core.delivery.records import (
     VerbositySet,
 )
 from tenex.core.identity.records import ConversationStarted
-from tenex.core.inbox.records import CommandGiven, MessageRecorded, MessageWithdrawn, PicturesUnseen
+from tenex.core.inbox.records import (
+    AnswerUncounted,
+    CommandGiven,
+    MessageRecorded,
+    MessageWithdrawn,
+    PicturesUnseen,
+)
 from tenex.core.rebuild.records import ConversationImported, JournalRebuilt
 from tenex.core.record import Record
 from tenex.core.router.records import Routed, RouteDelayed, RouterCorrected, RouteRejected, RouteRequested

@@ -50,6 +50,7 @@ NAMED: Final = 8
 """Files named in the message to users; the result for the operator names all."""
 _FORK: Final = "Fork of "
 _NO_WORK: Final = (
+    r.AnswerUncounted,
     r.Delivered,
     r.OutboxExpired,
     r.PicturesUnseen,

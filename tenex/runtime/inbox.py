@@ -108,7 +108,7 @@ class Inbox:
         per_minute: int = PER_MINUTE,
         workflows: Collection[PublicKey] = (),
         oldest: Callable[[InboundMessage], int] = lambda _: 0,
-        is_room_guest: Callable[[InboundMessage], bool] = lambda _: False,
+        is_room_guest: Callable[[PublicKey, str], bool] = lambda _author, _chat: False,
     ) -> None:
         """Configure admission.
 
@@ -122,7 +122,7 @@ class Inbox:
             per_minute: messages an author may send in a minute, except owners.
             workflows: keys that a p tag alone addresses in the first message of a conversation.
             oldest: the second before which a message cannot be new on its relay.
-            is_room_guest: whether the author of a message may write as a member of the room it was written in.
+            is_room_guest: whether somebody may write in a chat (`trust.chat_of`) as a member of that room.
         """
         self._oldest = oldest
         self._is_room_guest = is_room_guest
@@ -248,8 +248,8 @@ class Inbox:
         conversation = self._conversations.get(event_id) or self._directory.conversation_of(event_id)
         if conversation is None or self.is_closed:
             return
-        is_theirs = moderated is not None and self._chat_of(conversation) == moderated
-        signal = MessageDeleted(event_id=event_id, author=None if is_theirs else author)
+        is_moderated = moderated is not None and self._chat_of(conversation) == moderated
+        signal = MessageDeleted(event_id=event_id, author=author, is_moderated=is_moderated)
         self._coordinator.deliver(conversation, signal)
 
     def _receive(self, received: InboundMessage, *, has_turn: bool) -> Admission:
@@ -312,7 +312,15 @@ class Inbox:
         lacks_work = role is Role.GUEST and _work(message.event_id) < self._peers.guest_work
         if role is not None and not lacks_work:
             return role
-        return Role.GUEST if self._is_room_guest(message) else None
+        return Role.GUEST if self._is_room_guest(message.author, self._chat_written_in(message)) else None
+
+    def _chat_written_in(self, message: InboundMessage) -> str:
+        """The chat of a message; of a reaction, which may name nothing but an event, the one of that event."""
+        if not message.is_reaction:
+            return chat_of(message.address)
+        target = message.reply_to or ""
+        conversation = self._conversations.get(target) or self._directory.conversation_of(target)
+        return self._chat_of(conversation) if conversation is not None else ""
 
     def _place(self, message: InboundMessage) -> _Place:
         """The conversation of a message. What was written in direct messages, and what was not, never meet in one."""

@@ -48,7 +48,8 @@ def test_the_message_that_presents_the_plan_says_how_to_approve_it() -> None:
     presented = plan_message(planned()).text
     assert presented == (
         "planner has done its part of plan\n\n"
-        "Reply “yes” or send `/approve` to approve this plan. Any other answer, or `/reject REASON`, changes it."
+        "Reply “yes” or 👍, or send `/approve`, to approve this plan. Any other answer, or `/reject REASON`, "
+        "changes it."
     )
     for role in (Role.GUEST, Role.MEMBER):
         theirs = planned(role=role, author=BOB)

@@ -14,6 +14,7 @@ SILENT = frozenset(
         "AgentStateSet",
         "PromptRerendered",
         "AnswerCorrected",
+        "AnswerUncounted",
         "CallOutdated",
         "QuestionAsked",
         "RetryDue",

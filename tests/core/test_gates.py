@@ -182,8 +182,8 @@ def test_whatever_a_user_writes_a_wish_of_the_router_is_a_question(text: str) ->
     assert sent.purpose == "question"
     assert sent.text == (
         f"May I skip verification and chores in this cycle, because of “{text}”? Then no one will have tried whether "
-        "it works; documentation and leftovers stay as they are. Answer “yes” to skip them; any other answer keeps "
-        "them."
+        "it works; documentation and leftovers stay as they are. Answer “yes” or 👍 to skip them; any other answer "
+        "keeps them."
     )
     check_idle(scenario)
 

@@ -11,8 +11,10 @@ from tenex.core.conversation import new_conversation
 from tenex.core.ids import ConversationId, EventId, PublicKey
 from tenex.core.inbox.commands import stops_wait
 from tenex.core.inbox.reactions import asks_yes_or_no
+from tenex.core.inbox.uncounted import MOST_A_DAY
 from tenex.core.phases import Phase
 from tenex.core.signals import InboundMessage, MessageReceived
+from tenex.core.totals.costs import DAY
 from tenex.workflows.phases import records as p
 from tests.fakes.scenario import (
     ALICE,
@@ -84,16 +86,36 @@ def request(scenario: Scenario) -> str:
 def test_the_picture_of_a_number_chooses(picture: str, choice: str) -> None:
     scenario = asking(options=["red", "blue"])
     sent = [record for record in scenario.records(r.MessageSent) if record.purpose == "question"]
-    assert sent[-1].text == "Which colour?\n1️⃣ red\n2️⃣ blue"
+    how = "Reply or react with a number, or reply in words."
+    assert sent[-1].text == f"Which colour?\n1️⃣ red\n2️⃣ blue\n{how}"
     react(scenario, picture, question(scenario))
     assert answers(scenario) == [choice]
     check_invariants(scenario)
 
 
-def test_of_more_than_ten_choices_none_has_a_picture() -> None:
-    scenario = asking(options=[str(number) for number in range(11)])
+def test_of_more_than_ten_choices_none_has_a_picture_and_each_has_its_number() -> None:
+    scenario = asking(options=[f"colour {letter}" for letter in "abcdefghijk"])
     sent = [record for record in scenario.records(r.MessageSent) if record.purpose == "question"]
-    assert sent[-1].text.startswith("Which colour?\n- 0\n- 1")
+    assert sent[-1].text.startswith("Which colour?\n1. colour a\n2. colour b")
+    assert sent[-1].text.endswith("\n11. colour k\nReply with a number, or reply in words.")
+    scenario.user_writes("11", reply_to=question(scenario))
+    assert answers(scenario) == ["colour k"]
+
+
+@pytest.mark.parametrize("text", ["Dark Blue", " “dark  blue”! ", "2", "2.", "2️⃣", "@executor dark blue", "@executor 2"])
+def test_a_reply_that_is_exactly_a_choice_is_that_choice(text: str) -> None:
+    scenario = asking(options=["red", "dark blue"])
+    scenario.user_writes(text, reply_to=question(scenario))
+    assert answers(scenario) == ["dark blue"]
+    written = scenario.records(r.MessageRecorded)[-1]
+    assert written.text == text, "the journal keeps what was written"
+
+
+@pytest.mark.parametrize("text", ["dark blue, please", "3", "0", "blue", "red or dark blue"])
+def test_any_other_reply_is_read_by_the_agent_as_it_was_written(text: str) -> None:
+    scenario = asking(options=["red", "dark blue"])
+    scenario.user_writes(text, reply_to=question(scenario))
+    assert answers(scenario) == [text]
 
 
 @pytest.mark.parametrize(
@@ -134,8 +156,9 @@ def test_any_other_picture_is_thanks(text: str, options: list[str] | None, pictu
 
 def test_a_picture_of_who_was_not_asked_or_to_another_message_answers_nothing() -> None:
     scenario = asking("Shall I delete it?")
-    assert react(scenario, "👍", question(scenario), author=BOB, role=Role.MEMBER, name="bob") == []
+    react(scenario, "👍", question(scenario), author=BOB, role=Role.MEMBER, name="bob")
     assert react(scenario, "👍", request(scenario)) == []
+    assert answers(scenario) == []
     react(scenario, "👍", question(scenario))
     assert answers(scenario) == ["👍"]
     assert react(scenario, "👎", question(scenario)) == [], "it has been answered"
@@ -165,11 +188,50 @@ def test_a_thumb_on_the_plan_approves_it_and_only_for_who_may() -> None:
     scenario.converse("design it")
     plan = next(one for one in reversed(scenario.records(r.MessageSent)) if one.purpose == "completion")
     shown = str(plan.events[0].id)
-    assert react(scenario, "👍", shown, author=BOB, role=Role.MEMBER, name="bob") == []
+    react(scenario, "👍", shown, author=BOB, role=Role.MEMBER, name="bob")
+    only = "Only an owner can decide that, or the member who began this conversation."
+    assert scenario.sent_texts()[-1] == only
+    assert scenario.records(p.PlanApproved) == []
     assert react(scenario, "❤️", shown) == []
     react(scenario, "👍", shown)
     assert len(scenario.records(p.PlanApproved)) == 1
     assert react(scenario, "👍", shown) == [], "a second thumb is thanks"
+
+
+# ---- who may not decide ----------------------------------------------------------------------------------------------
+
+
+def test_who_may_not_answer_is_informed_once_for_each_question_also_after_a_restart() -> None:
+    scenario = asking("Shall I delete it?")
+    asked = question(scenario)
+    bob: dict[str, Any] = {"author": BOB, "role": Role.GUEST, "name": "bob"}
+    assert react(scenario, "❤️", asked, **bob) == [], "thanks need no notice"
+    react(scenario, "👍", asked, **bob)
+    notice = scenario.records(r.MessageSent)[-1]
+    assert notice.text == "Executor asked alice or an owner, so your reaction is no answer."
+    assert notice.notifies == (BOB,)
+    assert ("p", BOB) in notice.tags
+    assert react(scenario, "👎", asked, **bob) == []
+    scenario.crash()
+    assert react(scenario, "👍", asked, **bob) == []
+    react(scenario, "👍", asked, author=CAROL, role=Role.GUEST, name="carol")
+    assert len(scenario.records(r.AnswerUncounted)) == 2
+    react(scenario, "👍", asked)
+    assert answers(scenario) == ["👍"], "it still waits for who was asked"
+    check_invariants(scenario)
+
+
+def test_a_room_full_of_guests_gets_fifty_such_notices_a_day() -> None:
+    scenario = asking("Shall I delete it?")
+    asked = question(scenario)
+    for number in range(MOST_A_DAY + 5):
+        author = PublicKey(f"{number:064x}")
+        react(scenario, "👍", asked, author=author, role=Role.GUEST, name=f"guest {number}")
+    assert len(scenario.records(r.AnswerUncounted)) == MOST_A_DAY
+    late = PublicKey("d" * 64)
+    scenario.now = type(scenario.now)(scenario.now + DAY)
+    react(scenario, "👍", asked, author=late, role=Role.GUEST, name="late")
+    assert scenario.records(r.AnswerUncounted)[-1].author == late
 
 
 # ---- stop signs ------------------------------------------------------------------------------------------------------

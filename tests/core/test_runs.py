@@ -361,7 +361,10 @@ def test_a_pasted_log_is_cut_for_an_agent_at_work_as_for_one_that_begins() -> No
         ({"question": 7}, ""),
         ({"q": "x"}, ""),
         ({"question": "Which?", "options": "yes or no"}, "Which?"),
-        ({"question": "Which?", "options": ["red", 2]}, "Which?\n1️⃣ red\n2️⃣ 2"),
+        (
+            {"question": "Which?", "options": ["red", 2]},
+            "Which?\n1️⃣ red\n2️⃣ 2\nReply or react with a number, or reply in words.",
+        ),
     ],
 )
 def test_a_question_needs_words_and_its_options_are_listed_if_they_are_a_list(

@@ -359,6 +359,28 @@ def test_with_several_questions_open_the_daemon_asks_which() -> None:
     assert answers(one) == [("executor", "b"), ("executor", "a")]
 
 
+def test_words_that_only_one_of_several_questions_has_as_a_choice_answer_that_one() -> None:
+    choices = {"executor": ["red", "blue", "later"], "helper": ["large", "small", "later"]}
+
+    def ask(conversation: object, call: ModelCall) -> object:
+        who = call.run.split(".")[1]
+        if conversation.work.runs[call.run].steps:  # type: ignore[attr-defined]
+            return reply(f"{who} is done")
+        return reply("", ("ask", {"question": f"{who} wants to know", "options": choices[who]}))
+
+    scenario = scenario_at(Phase.CHAT, Router(route("execute", *choices), WAITS), model_by_phase(execute=ask))
+    step_until(scenario, lambda it: len(it.records(r.QuestionAsked)) == 2)
+    for unclear in ("1", "later", "large, I think"):
+        scenario.user_writes(unclear)
+        assert answers(scenario) == []
+        assert scenario.sent_texts()[-1].endswith("Please reply to the question you mean.")
+    scenario.user_writes("Small!")
+    assert answers(scenario) == [("helper", "small")]
+    scenario.settle()
+    scenario.user_writes("1")
+    assert answers(scenario) == [("helper", "small"), ("executor", "red")]
+
+
 BOB = PublicKey("b" * 64)
 CAROL = PublicKey("c" * 64)
 

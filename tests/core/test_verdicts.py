@@ -1113,7 +1113,7 @@ def test_who_is_asked_to_skip_the_verification_reads_what_fails() -> None:
     scenario.converse("build it").converse("leave it so")
     assert notes(scenario)[-1] == (
         f"May I skip verification in this cycle, because of “leave it so”? It stays as it is: {FAILS} "
-        "Answer “yes” to skip it; any other answer keeps it."
+        "Answer “yes” or 👍 to skip it; any other answer keeps it."
     )
 
 

@@ -46,6 +46,10 @@ class RoomPerson:
         tags = [["h", room]] if room else []
         return await self._publish(note(self.key, "", *tags, ["e", event_id], kind=9005 if room else 5))
 
+    async def publish(self, kind: int, content: str, *tags: Sequence[str]) -> str:
+        """Publish any event; the relay must take it. Returns its id."""
+        return await self._publish(note(self.key, content, *tags, kind=kind))
+
     async def _publish(self, event: Raw) -> str:
         answer: asyncio.Future[tuple[bool, str]] = asyncio.get_running_loop().create_future()
         self._oks[event["id"]] = answer

@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tenex.core.answers.choices import worded_choice
 from tenex.core.answers.yes_no import Answer, is_courtesy, read_answer
 from tenex.core.text.foreign import plain
+from tenex.core.text.names import without_leading_mentions
 
 MOST_CHOICES: Final = 30
 """Choices of a field that are listed."""
@@ -200,11 +202,12 @@ def _value(name: str, schema: Mapping[str, Any], text: str) -> Any:
 
 def _chosen(name: str, choices: Mapping[str, str], text: str) -> str:
     """The value that a text chooses, by itself or by its title."""
-    wanted = plain(text).strip().strip("`.").casefold()
-    fitting = [value for value, title in choices.items() if wanted in (value.casefold(), title.casefold())]
-    if len(fitting) != 1:
+    said = without_leading_mentions(text)
+    values = tuple(choices)
+    places = {worded_choice(said, values), worded_choice(said, tuple(choices.values()))} - {None}
+    if len(places) != 1:
         raise NoAnswer(f"{name} is one of: {', '.join(choices)}.")
-    return fitting[0]
+    return values[places.pop() or 0]
 
 
 def _check_limits(name: str, schema: Mapping[str, Any], value: float, least_key: str, most_key: str, unit: str) -> None:

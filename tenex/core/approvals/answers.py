@@ -22,12 +22,13 @@ from tenex.core.answers.yes_no import REASON, Answer, Unclear, read_answer, read
 from tenex.core.delivery.outgoing import notify, send_as_agent
 from tenex.core.ids import EventId, Millis, PublicKey
 from tenex.core.inbox.command import Command, record_command
+from tenex.core.inbox.uncounted import report_uncounted
 from tenex.core.memory.window import in_a_line
 from tenex.core.people import permissions
 from tenex.core.signals import ApprovalDecided, InboundMessage, MessageDeleted, MessageReceived
 from tenex.core.state import State
 from tenex.core.text.foreign import plain
-from tenex.core.text.names import is_key, is_mention
+from tenex.core.text.names import without_leading_mentions
 from tenex.core.transaction import Transaction
 from tenex.core.work import runs
 from tenex.core.work.run import Call, CallState
@@ -76,9 +77,10 @@ def take_answer(transaction: Transaction, signal: MessageReceived, *, is_only: b
     is_theirs = permissions.may_allow_calls(transaction.policy, author=written.author, role=signal.role)
     if not answers and not is_theirs:
         return False
-    _record(transaction, signal, written.text)
+    if is_theirs or not written.is_reaction:
+        _record(transaction, signal, written.text)
     if not is_theirs:
-        notify(transaction, _who(transaction))
+        report_uncounted(transaction, signal, _who(transaction))
     elif over is not None:
         by = f" by {over.name}" if over.name else ""
         notify(transaction, f"“{over.line}” has been answered already: it is {message.ENDINGS[over.outcome]}{by}.")
@@ -96,7 +98,7 @@ def is_meant(transaction: Transaction, written: InboundMessage) -> bool:
     is_reply = is_about_request(state, written)
     # a plan or the skipping of gates could be meant
     is_free = bool(state.approvals.open) and not any(kind.asks_user for kind in state.kinds.values())
-    return (is_reply or is_free) and isinstance(read_answer(_without_mentions(written.text)), Answer)
+    return (is_reply or is_free) and isinstance(read_answer(without_leading_mentions(written.text)), Answer)
 
 
 def _unclear(words: str, request: Request) -> str:
@@ -112,7 +114,7 @@ def _read(written: InboundMessage) -> tuple[Answer, ...]:
     if written.is_reaction:
         reaction = read_picture(written.text)
         return (reaction,) if reaction is not None else ()
-    return read_answers(_without_mentions(written.text))
+    return read_answers(without_leading_mentions(written.text))
 
 
 def _say(transaction: Transaction, request: Request, text: str) -> None:
@@ -120,14 +122,6 @@ def _say(transaction: Transaction, request: Request, text: str) -> None:
     run = transaction.state.work.runs[request.run]
     first = next(iter(request.left.values()))
     send_as_agent(transaction, run, text, "question", call=first.call)
-
-
-def _without_mentions(text: str) -> str:
-    """A reply without the names of those who are answered, which clients put before it."""
-    rest = text.strip()
-    while rest and (is_mention(rest.split(maxsplit=1)[0]) or is_key(rest.split(maxsplit=1)[0])):
-        rest = " ".join(rest.split(maxsplit=1)[1:])
-    return rest
 
 
 def _in_the_thread(transaction: Transaction, signal: MessageReceived, *, is_only: bool) -> bool:
@@ -261,8 +255,7 @@ def decided_by_operator(transaction: Transaction, signal: ApprovalDecided) -> No
 
 def is_answer_deleted(state: State, signal: MessageDeleted) -> bool:
     """Whether what a user deleted was their answer to a request."""
-    author = signal.author
-    return author is not None and state.approvals.given_by(signal.event_id, author) is not None
+    return state.approvals.given_by(signal.event_id, signal.author) is not None
 
 
 def withdraw_answer(transaction: Transaction, signal: MessageDeleted) -> bool:
@@ -271,8 +264,7 @@ def withdraw_answer(transaction: Transaction, signal: MessageDeleted) -> bool:
     They are asked about again. For what has begun it is too late, and its author reads so. A no stays: its call has its
     result.
     """
-    author = signal.author
-    answered = transaction.state.approvals.given_by(signal.event_id, author) if author is not None else None
+    answered = transaction.state.approvals.given_by(signal.event_id, signal.author)
     if answered is None:
         return False
     request, answers = answered

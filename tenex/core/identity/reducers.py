@@ -7,7 +7,7 @@ from tenex.core.reducers import Reducers
 from tenex.core.state import State
 from tenex.core.values import replace
 
-from .state import Identity, title_of
+from .state import UNCOUNTED, Identity, UncountedAnswer, title_of
 
 IDENTITY: Final = Reducers[Identity]("identity")
 
@@ -38,6 +38,12 @@ def _command(identity: Identity, record: r.CommandGiven, _: State) -> Identity:
 @IDENTITY.on(r.MessageWithdrawn)
 def _withdrawn(identity: Identity, record: r.MessageWithdrawn, _: State) -> Identity:
     return replace(identity, title="") if record.was_title else identity  # the next message names it
+
+
+@IDENTITY.on(r.AnswerUncounted)
+def _uncounted(identity: Identity, record: r.AnswerUncounted, _: State) -> Identity:
+    answer = UncountedAnswer(question=record.question, author=record.author, at=record.at)
+    return replace(identity, uncounted=(*identity.uncounted, answer)[-UNCOUNTED:])
 
 
 @IDENTITY.on(r.PicturesUnseen)

@@ -4,11 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tenex.core.ids import ConversationId, Millis, PublicKey
+from tenex.core.ids import ConversationId, EventId, Millis, PublicKey
 from tenex.core.values import replace
 
 SEEN = 512
 """Event ids kept against a message that arrives twice; the index remembers the older ones."""
+
+UNCOUNTED = 200
+"""Notices that an answer does not count that are remembered: those of four days at least (`uncounted.MOST_A_DAY`)."""
 
 TITLE_CHARACTERS = 80
 
@@ -26,6 +29,15 @@ class ForkOrigin:
     id: ConversationId
     seq: int
     title: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UncountedAnswer:
+    """Who was informed that their answer to a question does not count."""
+
+    question: EventId
+    author: PublicKey
+    at: Millis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +59,8 @@ class Identity:
     """Whether a user was informed that no model is shown pictures."""
     voices_unread: bool = False
     """Whether a user was informed that nothing transcribes voice notes."""
+    uncounted: tuple[UncountedAnswer, ...] = ()
+    """The newest, oldest first."""
     forked_from: ForkOrigin | None = None
     imported: int = 0
     """The seq up to which its records were not written here, but imported; 0 where all were."""

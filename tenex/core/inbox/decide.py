@@ -3,22 +3,23 @@
 from collections.abc import Sequence
 
 from tenex.core import records as r
+from tenex.core.answers.choices import chosen, worded_choice
 from tenex.core.answers.forms import Form, NoAnswer
 from tenex.core.answers.yes_no import why_misdated
 from tenex.core.conversation import Conversation
 from tenex.core.delivery.outgoing import notify, send_as_agent
 from tenex.core.ids import CallId, ConversationId, EventId, Millis, PublicKey, RunId, Slug
 from tenex.core.memory.window import in_a_line
-from tenex.core.messages import with_context
+from tenex.core.messages import CallRequest, with_context
 from tenex.core.people import permissions
 from tenex.core.people.decider import person
 from tenex.core.people.permissions import Decision
 from tenex.core.people.trust import is_outside
 from tenex.core.port_values import Quotation
 from tenex.core.signals import ConversationLeft, InboundMessage, MessageReceived
-from tenex.core.text.names import is_placeholder, with_names
+from tenex.core.text.names import is_placeholder, with_names, without_leading_mentions
 from tenex.core.transaction import Transaction
-from tenex.core.work.run import ASK, Call, CallState, Run
+from tenex.core.work.run import ASK, Call, CallState, Run, choices_of
 from tenex.core.work.runs import after_result
 
 from .commands import stop
@@ -243,7 +244,7 @@ def answers_question(transaction: Transaction, wrote: r.MessageRecorded, *, is_p
     if open_ and not theirs:
         _report_not_asked(transaction, [run for run, _ in open_], open_[0][1])
         return True
-    open_ = theirs
+    open_ = _of_the_choice(theirs, wrote.text)
     if len(open_) > 1:
         askers = {run.id: run.name for run, _ in open_}
         names = ", ".join(askers.values())
@@ -264,6 +265,13 @@ def answers_question(transaction: Transaction, wrote: r.MessageRecorded, *, is_p
     return True
 
 
+def _of_the_choice(open_: list[tuple[Run, Call]], text: str) -> list[tuple[Run, Call]]:
+    """The question of which a text is a choice by its words, where that is one of several; else all of them."""
+    said = without_leading_mentions(text)
+    fitting = [pair for pair in open_ if worded_choice(said, choices_of(pair[1].request)) is not None]
+    return fitting if len(fitting) == 1 else open_
+
+
 def _answer_or_say_why_not(transaction: Transaction, run: Run, call: Call, wrote: r.MessageRecorded) -> None:
     """Take an answer; one that the form of its question does not permit is asked for again, with the reason."""
     try:
@@ -273,7 +281,7 @@ def _answer_or_say_why_not(transaction: Transaction, run: Run, call: Call, wrote
         text = f"That was no answer, and it still waits for one. {fault}\n\n{call.question}"
         send_as_agent(transaction, run, text, "question", call=call.request.id)
         return
-    _answer(transaction, run, call.request.id, wrote)
+    _answer(transaction, run, call, wrote)
 
 
 def _corrects(transaction: Transaction, wrote: r.MessageRecorded, run_id: RunId, call: CallId) -> bool:
@@ -290,12 +298,20 @@ def _corrects(transaction: Transaction, wrote: r.MessageRecorded, run_id: RunId,
     )
     if not is_theirs:
         return False
-    if run.answered_call(call) is None and state.work.is_parked:
+    asked = run.answered_call(call)
+    if asked is None and state.work.is_parked:
         return False  # it is a late reply, and another question waits
-    if run.answered_call(call) is None:
+    if asked is None:
         notify(transaction, "That question has its answer, and it was used already. Your words are a new message.")
         return False
-    transaction.add(r.AnswerCorrected, run=run.id, call=call, text=wrote.text, name=wrote.name, message=wrote.seq)
+    transaction.add(
+        r.AnswerCorrected,
+        run=run.id,
+        call=call,
+        text=_meant(asked, wrote.text),
+        name=wrote.name,
+        message=wrote.seq,
+    )
     notify(transaction, "Noted: this answer counts in place of the one before.")
     return True
 
@@ -330,27 +346,40 @@ def _asked_of(transaction: Transaction, call: Call) -> PublicKey:
     return call.asked_of or transaction.state.on_behalf_of
 
 
-def _report_not_asked(transaction: Transaction, runs: Sequence[Run], call: Call) -> None:
-    """Notify a user who answered what someone else was asked that the question stays open."""
+def asked_person(transaction: Transaction, call: Call) -> str:
+    """Who may answer a question, in words."""
     state = transaction.state
     names_of = {
         message.author: message.name for message in (*state.memory.recent, *state.cycle.messages) if message.role
     }
     who = names_of.get(_asked_of(transaction, call))
+    return f"{who} or an owner" if who and not is_placeholder(who) else "someone else"
+
+
+def _report_not_asked(transaction: Transaction, runs: Sequence[Run], call: Call) -> None:
+    """Notify a user who answered what someone else was asked that the question stays open."""
     names = ", ".join(dict.fromkeys(run.name for run in runs))
-    whose = f"{who} or an owner" if who and not is_placeholder(who) else "someone else"
+    whose = asked_person(transaction, call)
     notify(
         transaction, f"{names} asked {whose}, so your words are no answer. They read them when that answer is there."
     )
 
 
-def _answer(transaction: Transaction, run: Run, call: str, wrote: r.MessageRecorded) -> None:
+def _meant(request: CallRequest, text: str) -> str:
+    """The choice that a text is, as the question has it; any other text as it was written."""
+    choices = choices_of(request)
+    place = chosen(text, choices)
+    return text if place is None else choices[place]
+
+
+def _answer(transaction: Transaction, run: Run, call: Call, wrote: r.MessageRecorded) -> None:
     parked_for = transaction.now - run.parked_at if run.parked_at is not None else 0
+    text = _meant(call.request, wrote.text)
     transaction.add(
         r.QuestionAnswered,
         run=run.id,
-        call=call,
-        text=with_context(wrote.text, ". ".join(sentences_about(wrote.files, wrote.text))),
+        call=call.request.id,
+        text=with_context(text, ". ".join(sentences_about(wrote.files, wrote.text))),
         name=wrote.name,
         message=wrote.seq,
         warn_at=Millis(run.warn_at + parked_for),

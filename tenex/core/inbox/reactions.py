@@ -5,7 +5,8 @@
     👍 👎 (and alike) to a question for a yes or no: of an agent, whether a plan is approved, gates skipped
 
 A reaction is read as the reply that it means, so who may give it, and when, is decided where replies are. One of
-somebody who may not is ignored: a picture is often only thanks.
+somebody who may not decides nothing, and they are informed of that, once for each question. Every other picture is
+thanks.
 """
 
 import re
@@ -20,6 +21,10 @@ from tenex.core.state import State
 from tenex.core.transaction import Transaction
 from tenex.core.work.run import ASK, Call, CallState, choices_of
 
+from .decide import asked_person
+from .uncounted import report_uncounted
+
+_OWNERS: Final = "Only an owner can decide that, or the member who began this conversation."
 CLOCKS_DIFFER: Final = 60
 """Seconds by which a person's clock may differ from ours."""
 _SENTENCES: Final = re.compile(r"(?<=[.!?])\s+|\n+")
@@ -55,22 +60,31 @@ def may_reply(state: State, signal: MessageReceived) -> bool:
 
 
 def reply_by(transaction: Transaction, signal: MessageReceived) -> str:
-    """The reply that such a reaction means; "" for none."""
+    """The reply that such a reaction means; "" for none, and where its author may not give it, who is informed."""
     picture = plain_picture(signal.message.text)
     asked = transaction.state.work.asks.get(signal.message.reply_to or "")
     if asked is None:
-        return _yes_or_no(picture) if _may(transaction, signal, Decision.APPROVAL) else ""
-    run = transaction.state.work.runs.get(asked[0])
-    call = run.find(asked[1]) if run is not None else None
-    if call is None or call.state is not CallState.PARKED or call.request.tool != ASK:
+        text = _yes_or_no(picture)
+        is_theirs = _may(transaction, signal, Decision.APPROVAL)
+        why = _OWNERS
+    else:
+        run = transaction.state.work.runs.get(asked[0])
+        call = run.find(asked[1]) if run is not None else None
+        if run is None or call is None or call.state is not CallState.PARKED or call.request.tool != ASK:
+            return ""
+        text = _answer(call, picture)
+        of = call.asked_of or transaction.state.on_behalf_of
+        is_theirs = _may(transaction, signal, Decision.ANSWER, of)
+        why = f"{run.name} asked {asked_person(transaction, call)}, so your reaction is no answer."
+    if text and not is_theirs:
+        report_uncounted(transaction, signal, why)
         return ""
-    of = call.asked_of or transaction.state.on_behalf_of
-    return _answer(call, picture) if _may(transaction, signal, Decision.ANSWER, of) else ""
+    return text
 
 
 def _answer(call: Call, picture: str) -> str:
     """The choice that a picture means, or a yes or no where the question asks for that."""
-    choices = choices_of(call.request.arguments)
+    choices = choices_of(call.request)
     number = number_in(picture)
     if number:
         return choices[number - 1] if number <= len(choices) else ""

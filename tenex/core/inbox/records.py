@@ -61,6 +61,19 @@ class PicturesUnseen(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerUncounted(Record):
+    """Somebody answered a question that others decide, and is informed of that: once for each question.
+
+    `question` is the event that they answered, `event_id` their reply or reaction.
+    """
+
+    question: EventId
+    author: PublicKey
+    name: str
+    event_id: EventId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CommandGiven(Record):
     """A message that is a command to the daemon; agents and the router do not see it."""
 

@@ -113,6 +113,14 @@ def is_key(word: str) -> bool:
     return MENTION.fullmatch(foreign.plain(word).strip(_AROUND)) is not None
 
 
+def without_leading_mentions(text: str) -> str:
+    """A reply without the names of those who are answered, which clients put before it."""
+    rest = text.strip()
+    while rest and (is_mention(rest.split(maxsplit=1)[0]) or is_key(rest.split(maxsplit=1)[0])):
+        rest = " ".join(rest.split(maxsplit=1)[1:])
+    return rest
+
+
 def nearest(written: str, candidates: Iterable[str]) -> str:
     """The known name most like what was written; "" where none is like it."""
     matches = get_close_matches(plain(written).lower(), [name.lower() for name in candidates], 1, _NEAR)

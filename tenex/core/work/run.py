@@ -43,9 +43,9 @@ CALL_READ: Final = 600
 """Characters that are read for the line of a call."""
 
 
-def choices_of(arguments: Mapping[str, Any]) -> tuple[str, ...]:
-    """What a call of `ask` gives a person to choose from."""
-    options = arguments.get("options")
+def choices_of(request: CallRequest) -> tuple[str, ...]:
+    """What a call of `ask` gives a person to choose from; () for every other tool."""
+    options = request.arguments.get("options") if request.tool == ASK else None
     return tuple(str(option) for option in options) if isinstance(options, list) else ()
 
 

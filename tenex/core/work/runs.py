@@ -301,11 +301,17 @@ def _park(run: LiveRun, call: Call) -> None:
         transaction.refuse(run.now, call, sentence)
         return
 
-    choices = choices_of(call.request.arguments)
-    # with pictures of numbers, where there is one for each, a reaction can choose
-    marks = NUMBERS if len(choices) <= len(NUMBERS) else ("-",) * len(choices)
-    lines = [f"{mark} {choice}" for mark, choice in zip(marks, choices, strict=False)]
-    _ask(run, call, "\n".join([question.strip(), *lines]))
+    _ask(run, call, "\n".join([question.strip(), *_numbered(choices_of(call.request))]))
+
+
+def _numbered(choices: Sequence[str]) -> list[str]:
+    """Choices with their numbers, and how to answer: with pictures, where there is one for each, a reaction chooses."""
+    if not choices:
+        return []
+    has_pictures = len(choices) <= len(NUMBERS)
+    marks = NUMBERS if has_pictures else [f"{number}." for number in range(1, len(choices) + 1)]
+    how = "Reply or react with a number" if has_pictures else "Reply with a number"
+    return [*(f"{mark} {choice}" for mark, choice in zip(marks, choices, strict=False)), f"{how}, or reply in words."]
 
 
 def _ask(run: LiveRun, call: Call, text: str, form: Mapping[str, Any] | None = None) -> None:

@@ -22,7 +22,9 @@ from tenex.workflows.phases.state import phases_of
 
 from . import answers, decide, gates
 
-_QUESTION = "Reply “yes” or send `/approve` to approve this plan. Any other answer, or `/reject REASON`, changes it."
+_QUESTION = (
+    "Reply “yes” or 👍, or send `/approve`, to approve this plan. Any other answer, or `/reject REASON`, changes it."
+)
 _WHO = " Only an owner can approve it, or the member who began this conversation."
 
 

@@ -83,13 +83,13 @@ def ask(transaction: Transaction, phases: Sequence[Phase], untried: str = "", se
     then = " ".join(([f"It stays as it is: {failing}"] if failing else []) + ([f"Then {risks}."] if risks else []))
     text = (
         f"May I skip {listed(phases)} in this cycle{because}? {then}{owners} "
-        f"Answer “yes” to skip {keeps}; any other answer keeps {keeps}."
+        f"Answer “yes” or 👍 to skip {keeps}; any other answer keeps {keeps}."
     )
     if untried:
         reason = in_a_line(untried, REASON_CHARACTERS).rstrip(" .")
         state_of_it = "It is not verified" if Phase.VERIFICATION in phases else "It is worse since it was tidied"
         said = " ".join(filter(None, (f"{state_of_it}: {reason}.", checks.without_end(state))))
-        text = f"{said} Accept it so?{owners} Only “yes” accepts it; else write how to go on."
+        text = f"{said} Accept it so?{owners} Only “yes” or 👍 accepts it; else write how to go on."
     notify(transaction, text, "question", asks="waiver")
     transaction.add(r.Waiting, reason="waiver")
 

@@ -1,0 +1,115 @@
+"""Decisions in a room of a relay with Buzz's rules: reactions that name an event alone, replies that are a choice."""
+
+from pathlib import Path
+
+import pytest
+
+from tenex.core import records as r
+from tenex.nostr.keys import SecretKey
+from tests.kits.daemon_approvals import answers, ended, runs, times
+from tests.kits.room_person import room_person
+from tests.kits.room_work import asks, at_work_in_a_room, until
+from tests.service.kit import of_kind
+from tests.service.loopback import serving
+
+COLOURS = ("Which colour?", "red", "dark blue")
+
+
+async def test_a_guest_answers_what_they_were_asked_by_a_reaction_also_one_given_while_the_daemon_was_killed(
+    tmp_path: Path,
+) -> None:
+    guest = SecretKey.generate()
+    async with at_work_in_a_room(tmp_path / "data", worker=asks(*COLOURS)) as working:
+        folder = working.folder
+        working.relay.add(working.room, guest.public)
+        async with room_person(working.relay, guest, working.room) as person:
+            async with serving(folder, working.server) as process:
+                live = await working.begin("Paint it", person)
+                question = await working.asked(live, "Which colour?")
+                await person.react(question["id"], "2️⃣")
+                assert await ended(folder, live) == "finished"
+                later = await working.begin("Paint the other one", person)
+                question = await working.asked(later, "Which colour?")
+                await process.die()
+            await person.react(question["id"], "1️⃣")
+            async with serving(folder, working.server):
+                assert await ended(folder, later) == "finished"
+        for name, colour in ((live, "dark blue"), (later, "red")):
+            (answered,) = of_kind(folder.records(name), r.QuestionAnswered)
+            assert answered.text == colour
+
+
+async def test_a_thumb_of_who_may_not_decide_does_nothing_and_a_member_of_the_room_reads_so_once(
+    tmp_path: Path,
+) -> None:
+    guest, stranger = SecretKey.generate(), SecretKey.generate()
+    async with at_work_in_a_room(tmp_path / "data") as working:
+        folder, owner = working.folder, working.owner
+        working.relay.add(working.room, guest.public)
+        async with (
+            room_person(working.relay, guest, working.room) as person,
+            room_person(working.relay, stranger, working.room) as nobody,
+        ):
+            async with serving(folder, working.server) as process:
+                name = await working.begin("Publish it")
+                request = await working.asked(name, "Allow ")
+                await nobody.react(request["id"], "👍")
+                await person.react(request["id"], "👍")
+                notice = await working.asked(name, "Only an owner")
+                assert notice["content"] == "Only an owner can allow or refuse that."
+                assert [tag[1] for tag in notice["tags"] if tag[0] == "p"] == [guest.public]
+                await person.react(request["id"], "👌")
+                await process.die()
+            await person.react(request["id"], "✅")
+            await nobody.react(request["id"], "✅")
+            async with serving(folder, working.server):
+                await owner.react(request["id"], "👍")
+                assert await ended(folder, name) == "finished"
+        assert times(folder) == 1
+        (given,) = answers(folder, name)
+        assert given.by == folder.owner.public
+        (uncounted,) = of_kind(folder.records(name), r.AnswerUncounted)
+        assert (uncounted.author, uncounted.question) == (guest.public, request["id"])
+        said = [event for event in owner.heard if event["content"].startswith("Only an owner")]
+        assert len(said) == 1
+
+
+@pytest.mark.parametrize("kind", [5, 9005])
+async def test_a_permission_is_taken_back_by_the_deletion_of_its_reaction(tmp_path: Path, kind: int) -> None:
+    """A kind 5 names the reaction alone, a 9005 the room too. What a guest deletes of the owner's changes nothing."""
+    begins = "echo begun > begun; while [ ! -e go ]; do sleep 0.05; done"
+    guest = SecretKey.generate()
+    async with at_work_in_a_room(tmp_path / "data", worker=runs(begins, "echo ran >> ran.txt")) as working:
+        folder, owner = working.folder, working.owner
+        working.relay.add(working.room, guest.public)
+        async with serving(folder, working.server), room_person(working.relay, guest, working.room) as other:
+            name = await working.begin("Publish it")
+            request = await working.asked(name, "Allow echo begun")
+            thumb = await owner.react(request["id"], "👍")
+            await until(lambda: (folder.workspace / "begun").exists())
+            room = [["h", working.room]] if kind == 9005 else []
+            await other.publish(kind, "", ["e", thumb], *room)
+            await owner.publish(kind, "", ["e", thumb], *room)
+            again = await working.asked(name, "Allow echo ran")
+            (folder.workspace / "go").touch()
+            await owner.react(again["id"], "👎")
+            assert await ended(folder, name) == "finished"
+        assert times(folder) == 0
+        (withdrawn,) = of_kind(folder.records(name), r.ApprovalWithdrawn)
+        assert withdrawn.by == folder.owner.public
+
+
+async def test_questions_in_two_threads_are_answered_each_by_its_own_replies_and_reactions(tmp_path: Path) -> None:
+    async with at_work_in_a_room(tmp_path / "data", worker=asks(*COLOURS)) as working:
+        folder, owner = working.folder, working.owner
+        async with serving(folder, working.server):
+            names = [await working.begin(text) for text in ("Paint it", "Paint the other", "And the third")]
+            questions = [await working.asked(name, "Which colour?") for name in names]
+            await owner.react(questions[2]["id"], "1️⃣")
+            nested = [["e", names[1], "", "root"], ["e", questions[1]["id"], "", "reply"]]
+            await owner.say(working.room, "@Executor Dark blue!", *nested)
+            await owner.say(working.room, "1.", ["e", names[0], "", "reply"])
+            for name in names:
+                assert await ended(folder, name) == "finished"
+        texts = [of_kind(folder.records(name), r.QuestionAnswered)[0].text for name in names]
+        assert texts == ["red", "dark blue", "red"]
