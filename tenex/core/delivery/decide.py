@@ -28,8 +28,8 @@ from .state import MOST_REDATED, Missed, OutboxRow
 #
 # A refusal may be for the date of the event, as where a relay was away for longer than dates may differ. Then the
 # event is made anew with a new date (`Delivered.again`) and is a further part of the row. Both can never be read: this
-# is decided when every relay has answered about the old one for good, none by accepting it, and those that the new one
-# goes to were asked for the old one and do not have it, so that a lost OK is no refusal. The record of the last answer
+# is decided when every relay has refused the old one so, was asked for it and does not have it. A relay that refuses it
+# for another cause may have it: its OK was lost, and then our key was removed there. The record of the last answer
 # holds the new event, so there is no moment between the two. A relay that refuses the new one too, whose date is of
 # now, has refused for another reason: that is final.
 OUTBOX_EXPIRY = Millis(3 * 24 * 3_600_000)
