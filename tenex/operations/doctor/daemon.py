@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from tenex.core.errors import ModelUnavailable, RelayUnavailable, StoreError, TenexError, TransientError
@@ -14,7 +15,7 @@ from tenex.operations.daemon_start import WAIT, ask_when_started, is_starting, w
 from tenex.service.control import ELSEWHERE, why_no_socket
 from tenex.store.lock import find_holder
 
-from .findings import Case, Finding, Repair, fault, ok, url_text, warning
+from .findings import Case, Finding, PartProblems, Repair, fault, ok, url_text, warning
 
 STATUS_TIMEOUT: Final = 8.0
 """Seconds a busy daemon has to answer with its status."""
@@ -71,9 +72,7 @@ def control(case: Case) -> Iterator[Finding]:
     else:
         yield ok("the daemon answers", path)
         with suppress(AttributeError, LookupError, TypeError):  # a status of another version
-            yield from problems_in_status(status)
-            for part, problems_in in case.problems.items():
-                yield from problems_in(status.get(part))
+            yield from problems_in_status(status, case.problems)
 
 
 def _no_socket(case: Case) -> Iterator[Finding]:
@@ -94,8 +93,12 @@ def _starting(case: Case) -> Finding:
     return warning(message, case.paths.socket, "run `tenex doctor` again then")
 
 
-def problems_in_status(status: Mapping[str, Any]) -> Iterator[Finding]:
-    """Report the problems in a status of `operations.status`."""
+def problems_in_status(
+    status: Mapping[str, Any], of_parts: Mapping[str, PartProblems] = MappingProxyType({})
+) -> Iterator[Finding]:
+    """Report the problems in a status of `operations.status`, and in the parts that features add to it."""
+    for part, problems_in in of_parts.items():
+        yield from problems_in(status.get(part))
     settings = status["configuration"]
     stored = status["conversations"]
     file = settings["file"] or "the settings"
@@ -108,16 +111,7 @@ def problems_in_status(status: Mapping[str, Any]) -> Iterator[Finding]:
         )
     if needs := settings.get("needsRestart"):
         yield warning(f"changes that need a restart: {', '.join(needs)}", file, "restart the daemon")
-    for relay in status["relays"]:
-        if relay["state"] != "connected":
-            reason = "; ".join(relay["refused"]) or relay["fault"] or "it does not answer"
-            message = f"the daemon is not served here{_since(relay['unresponsiveSince'])}: {reason}"
-            fix = "see what the check `relays` reports; the daemon keeps trying"
-            yield fault(message, url_text(relay["url"]), fix, RelayUnavailable)
-    for last in status.get("refusals", ()):
-        message = f"it has refused {count(last['count'], 'event')} of ours; the last: {last['reason']}"
-        fix = "let the relay, or the room there, accept that key; or use another relay"
-        yield warning(message, url_text(last["relay"]), fix)
+    yield from _problems_of_relays(status)
     for server in status.get("mcp", ()):
         if server["state"] != "ready" and server["why"]:
             message = f"this MCP server does not run: {server['why']}"
@@ -147,6 +141,20 @@ def problems_in_status(status: Mapping[str, Any]) -> Iterator[Finding]:
         for one in conversations:
             message = f"{state}{_since(one.get('since'))}: {one['why']}"
             yield fault(message, f"conversation {one['id']}", fix, error)
+
+
+def _problems_of_relays(status: Mapping[str, Any]) -> Iterator[Finding]:
+    """The relays that do not serve the daemon, and those that refused what it sent."""
+    for relay in status["relays"]:
+        if relay["state"] != "connected":
+            reason = "; ".join(relay["refused"]) or relay["fault"] or "it does not answer"
+            message = f"the daemon is not served here{_since(relay['unresponsiveSince'])}: {reason}"
+            fix = "see what the check `relays` reports; the daemon keeps trying"
+            yield fault(message, url_text(relay["url"]), fix, RelayUnavailable)
+    for last in status.get("refusals", ()):
+        message = f"it has refused {count(last['count'], 'event')} of ours; the last: {last['reason']}"
+        fix = "let the relay, or the room there, accept that key; or use another relay"
+        yield warning(message, url_text(last["relay"]), fix)
 
 
 def _since(at: str | None) -> str:
