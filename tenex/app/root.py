@@ -411,7 +411,7 @@ class Application:
             first.project.public,
             lambda author: self.inbox.knows(author),  # noqa: PLW0108 - it is made later
         )
-        self.sealer = NostrSealer(urls, project=first.project_event, keys=self.keys)
+        self.sealer = NostrSealer(urls, project=first.project_event, keys=self.keys, limits=self.pool.limits)
         publisher = Publisher(self.pool, self.keys, PROFILE_KINDS, sign)
         self.profiles = ProfileAnnouncer(
             self.pool, publisher, self.daemon_journal, self.clock, urls, first.identities, first.everybody
@@ -536,7 +536,7 @@ class Application:
             prompter=current,
             kind_runner=current,
             outbox=Outbox(
-                Publisher(self.pool, self.keys, (*KINDS, ENCRYPTED), self.sign),
+                Publisher(self.pool, self.keys, (*KINDS, ENCRYPTED), self.sign, self.rooms.fallback),
                 self.signing.is_remote if self.signing is not None else lambda _: False,
             ),
             policy=current.policy,

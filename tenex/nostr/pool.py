@@ -26,6 +26,7 @@ from .events import Event, Sign, is_genuine, parse_event, sign_here
 from .filters import Filter
 from .keys import Key
 from .relay import RelayConnection, RelayStatus
+from .relay_info import RelayLimits
 from .relay_traits import RelayTraits, is_one_key_answer
 from .retry import is_worth_logging
 from .tasks import start
@@ -201,6 +202,11 @@ class RelayPool:
     def urls(self) -> Collection[str]:
         """The canonical URLs of the relays that every subscription goes to."""
         return self._relays.keys()
+
+    def limits(self, relay: str) -> RelayLimits:
+        """What the document of a relay says of its limits; ours where it is not connected, or has none."""
+        connection = self._relays.get(relay) or self._publish_only.get(relay)
+        return connection.limits if connection is not None else RelayLimits()
 
     def rooms_key(self, relay: str) -> str:
         """The key with which one of the relays signs what it says of rooms (NIP-29); "" where it has none."""

@@ -31,7 +31,7 @@ from .keys import Key
 from .pagination import most_events
 from .relay_info import DocumentUnread, RelayLimits, read_limits
 from .relay_subscriptions import RelaySubscriptions
-from .relay_traits import OF_ANOTHER_KEY, RelayTraits
+from .relay_traits import OF_ANOTHER_KEY, RelayTraits, is_one_key_answer
 from .retry import ReasonAction, RetryPolicy, is_worth_logging, printable, read_answer
 from .timeouts import Reconnecting, RelayTimeouts
 from .urls import normalise_url
@@ -45,6 +45,14 @@ TakeFrom = Callable[[dict[str, Any], str], None]
 
 _FAULTS: Final = (OSError, WebSocketException, EOFError, UnicodeError, ImportError, PrivateAddress)
 """Errors of connections. ImportError: `websockets` needs a package that is not installed if a SOCKS proxy is set."""
+
+DATE_OF_NOW: Final = 60.0
+"""Seconds by which the date of an event may differ from the time, and a refusal is for something else: a relay gets a
+message within some seconds where it is there. No relay is known to take less; Buzz's takes 900."""
+
+_OF_DATES: Final = frozenset({"", "blocked", "invalid"})
+"""The prefixes under which relays refuse a date: `invalid` by NIP-22, `blocked` of khatru's, and none. Others name
+another cause. The words after it are not read: each relay has its own."""
 
 _UNCLEAR_TRIES: Final = 8
 """Refusals without a NIP-01 reason, and failures of AUTH, after which an event counts as refused; some minutes."""
@@ -318,6 +326,11 @@ class RelayConnection:
         self._subscriptions.note_limits()
 
     @property
+    def limits(self) -> RelayLimits:
+        """What the relay's document says of its limits; ours until it has been read, or where there is none."""
+        return self._limits
+
+    @property
     def rooms_key(self) -> str:
         """The key with which the relay signs what it says of rooms (NIP-29); "" where it has none, or is not known."""
         return self._limits.rooms_key
@@ -399,16 +412,33 @@ class RelayConnection:
                 self._log.info("relay.refused_event", event_id=event.id, why=answer.text, action=answer.action.value)
                 unclear += not answer.prefix
                 if unclear >= _UNCLEAR_TRIES:
-                    return _refused(answer.text or "refused without a reason")
+                    return await self._refusal(event, answer.prefix, answer.text or "refused without a reason")
                 self.traits.note_answer(answer.text, event.kind)
                 why = await policy.wait(answer, connection.authenticate)
                 if not why or connection.lost:
                     continue
                 is_refused = answer.action is not ReasonAction.AUTH or connection.is_auth_final
                 if is_refused or unclear >= _UNCLEAR_TRIES:
-                    return _refused(why)
+                    return await self._refusal(event, answer.prefix, why)
                 unclear += 1
                 await policy.pause_after_refusal()
+
+    async def _refusal(self, event: Event, prefix: str, why: str) -> PublishOutcome:
+        """The outcome of a refusal; of one that may be for its date the relay is asked whether it has the event.
+
+        An OK may have been lost, and relays look at the date before they look for a duplicate.
+        """
+        is_of_now = abs(self._now() - event.created_at) <= DATE_OF_NOW
+        if is_of_now or prefix not in _OF_DATES or is_one_key_answer(why):
+            return _refused(why)
+        found: list[str] = []
+        while True:
+            connection = await self._up()
+            is_answered = await self.fetch([{"ids": [event.id]}], lambda raw: found.append(str(raw.get("id"))))
+            if event.id in found:
+                return PublishOutcome(accepted=True, detail="the relay has it")
+            if is_answered or not connection.lost:
+                return PublishOutcome(accepted=False, detail=why, is_outdated=is_answered)
 
     @property
     def has_room(self) -> bool:

@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from tenex.core.ids import PublicKey
 from tenex.core.people.trust import chat_of
+from tenex.core.port_values import UnsignedEvent
 from tenex.core.signals import InboundMessage
 from tenex.core.text.foreign import INVISIBLE
 from tenex.core.values import replace
@@ -220,6 +221,12 @@ class Rooms:
         """Our keys that are members of a room, as its relay says."""
         room = self._rooms.get((relay, room_id))
         return room.ours if room is not None else ()
+
+    def fallback(self, event: UnsignedEvent, relay: str) -> PublicKey | None:
+        """Another key of ours that may write in the room of an event that was refused there: the project's first."""
+        room_id = next((tag[1] for tag in event.tags if tag[0] == "h" and len(tag) > 1), "")
+        ours = sorted(self.ours_in(relay, room_id), key=lambda key: key != self._identity)
+        return next((key for key in ours if key != event.pubkey), None)
 
     def is_member(self, author: PublicKey, relay: str) -> bool:
         """Whether an author is a member of a room of a relay that is read, and members may write."""

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from tenex.core import records as r
 from tenex.core.conversation import Conversation
-from tenex.core.ports import OutgoingMessage, Prompt, Prompter, Sealer
+from tenex.core.ports import OutgoingMessage, Prompt, Prompter, Sealer, UnsignedEvent
 from tenex.core.values import replace
 from tenex.core.work.run import Run
 
@@ -21,6 +21,8 @@ def seal(state: Conversation, record: r.Record, sealer: Sealer, prompter: Prompt
     match record:
         case r.MessageSent():
             return sealed(state, record, sealer)
+        case r.Delivered(again=UnsignedEvent() as event):
+            return replace(record, again=sealer.redated(event, dated(state, record)))
         case r.RunStarted() | r.AgentPhaseChanged() | r.PromptRerendered():
             return prompted(state, record, prompter.work)
     return record
@@ -55,6 +57,8 @@ def sealed(state: Conversation, record: r.MessageSent, sealer: Sealer) -> r.Mess
 
 def is_of_model(state: Conversation, record: r.MessageSent) -> bool:
     """Whether an agent's model wrote the words: not where they show a call that a person is to allow."""
+    if record.in_place_of is not None:
+        return True
     if record.purpose != "question":
         return record.purpose == "completion"
     if record.run is None or record.call is None:
@@ -84,7 +88,7 @@ def _digest(system: str) -> str:
     return hashlib.sha256(system.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def dated(state: Conversation, record: r.MessageSent) -> int:
+def dated(state: Conversation, record: r.Record) -> int:
     """The `created_at` of a message: after our last one and after what it answers, at most `LEAD` seconds ahead.
 
     A date further ahead came from a clock that was wrong and is ignored: clamped to `LEAD`, all messages of one second

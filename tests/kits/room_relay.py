@@ -74,6 +74,10 @@ class Rules:
     store: bool = True
     """Files are stored on its host."""
     max_subscriptions: int = 1024
+    largest: int = LARGEST
+    """Bytes of the content of an event."""
+    says_largest: bool = True
+    """Whether its document says so."""
     keys: frozenset[str] | None = None
     """The members of the workspace; None: everybody. Others are refused at AUTH, but for those whom a member has
     attested (NIP-OA)."""
@@ -276,8 +280,9 @@ class RoomRelay:
         if is_stored and self.rules.dates and abs(event["created_at"] - self.now()) > DATES_MAY_DIFFER:
             raise RefusedEvent("invalid: event timestamp too far from server time")
         size = len(event["content"].encode())
-        if size > LARGEST:
-            raise RefusedEvent(f"invalid: content exceeds maximum size of {LARGEST} bytes (got {size})")
+        largest = self.rules.largest
+        if size > largest:
+            raise RefusedEvent(f"invalid: content exceeds maximum size of {largest} bytes (got {size})")
         if is_stored and self.rules.listed_kinds and kind not in KINDS:
             raise RefusedEvent("restricted: unknown event kind")
         if kind == AGENT_PROFILE and "channel_add_policy" not in json.loads(event["content"]):
@@ -406,6 +411,8 @@ class RoomRelay:
         if "nostr+json" not in request.headers.get("Accept", ""):
             return None
         limits = {"max_message_length": 524288, "max_subscriptions": self.rules.max_subscriptions, "max_limit": 10000}
+        if self.rules.says_largest:
+            limits["max_content_length"] = self.rules.largest
         document = {"supported_nips": [1, 11, 29, 42], "self": self.key.public, "limitation": limits}
         return connection.respond(self.document_status, json.dumps(document))
 

@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 from tenex.core.config import Agent
-from tenex.core.ids import CallId, PublicKey
+from tenex.core.ids import CallId, EventId, PublicKey
 from tenex.core.kind import kind_of_conversation
 from tenex.core.messages import Usage
 from tenex.core.port_values import AttachedFile
@@ -34,6 +34,11 @@ def notify(
     sender = kind_of_conversation(transaction.state).sender(transaction.state) or agent or transaction.policy.project
     with_error = (("error", error), *tags) if error else tags
     return _send(transaction, sender, text, purpose, with_error, asks=asks, notifies=notifies, files=files)
+
+
+def repeat(transaction: Transaction, agent: Agent, text: str, in_place_of: EventId) -> MessageSent:
+    """Send by another key what relays refused to take: `in_place_of` is the event that a reply to it is meant for."""
+    return _send(transaction, agent, text, "notice", (), in_place_of=in_place_of)
 
 
 def send_as_agent(
@@ -81,6 +86,7 @@ def _send(
     is_published: bool = True,
     notifies: tuple[PublicKey, ...] | None = None,
     files: tuple[AttachedFile, ...] = (),
+    in_place_of: EventId | None = None,
 ) -> MessageSent:
     state = transaction.state
     if notifies is None:
@@ -118,6 +124,7 @@ def _send(
         missed_by=whom.missed_by,
         missed_until=whom.missed_until,
         files=files,
+        in_place_of=in_place_of,
     )
 
 

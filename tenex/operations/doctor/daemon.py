@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from tenex.core.errors import ModelUnavailable, RelayUnavailable, StoreError, TenexError, TransientError
+from tenex.core.text.amounts import count
 from tenex.operations.daemon_start import WAIT, ask_when_started, is_starting, why_silent
 from tenex.service.control import ELSEWHERE, why_no_socket
 from tenex.store.lock import find_holder
@@ -110,12 +111,7 @@ def problems_in_status(
         )
     if needs := settings.get("needsRestart"):
         yield warning(f"changes that need a restart: {', '.join(needs)}", file, "restart the daemon")
-    for relay in status["relays"]:
-        if relay["state"] != "connected":
-            reason = "; ".join(relay["refused"]) or relay["fault"] or "it does not answer"
-            message = f"the daemon is not served here{_since(relay['unresponsiveSince'])}: {reason}"
-            fix = "see what the check `relays` reports; the daemon keeps trying"
-            yield fault(message, url_text(relay["url"]), fix, RelayUnavailable)
+    yield from _problems_of_relays(status)
     for server in status.get("mcp", ()):
         if server["state"] != "ready" and server["why"]:
             message = f"this MCP server does not run: {server['why']}"
@@ -145,6 +141,20 @@ def problems_in_status(
         for one in conversations:
             message = f"{state}{_since(one.get('since'))}: {one['why']}"
             yield fault(message, f"conversation {one['id']}", fix, error)
+
+
+def _problems_of_relays(status: Mapping[str, Any]) -> Iterator[Finding]:
+    """The relays that do not serve the daemon, and those that refused what it sent."""
+    for relay in status["relays"]:
+        if relay["state"] != "connected":
+            reason = "; ".join(relay["refused"]) or relay["fault"] or "it does not answer"
+            message = f"the daemon is not served here{_since(relay['unresponsiveSince'])}: {reason}"
+            fix = "see what the check `relays` reports; the daemon keeps trying"
+            yield fault(message, url_text(relay["url"]), fix, RelayUnavailable)
+    for last in status.get("refusals", ()):
+        message = f"it has refused {count(last['count'], 'event')} of ours; the last: {last['reason']}"
+        fix = "let the relay, or the room there, accept that key; or use another relay"
+        yield warning(message, url_text(last["relay"]), fix)
 
 
 def _since(at: str | None) -> str:
