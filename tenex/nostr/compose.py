@@ -4,12 +4,12 @@ The same message always becomes the same events, so a journal may hold them befo
 what hides one: a wrap, like the text of a kind 4, is another each time. It is finished here, and the journal holds it.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
 from tenex.core.errors import ConfigurationError, InternalError
-from tenex.core.ids import PublicKey
+from tenex.core.ids import EventId, PublicKey
 from tenex.core.people.trust import room_of
 from tenex.core.port_values import Wrap
 from tenex.core.ports import OutgoingMessage, PublishOutcome, Sealer, UnsignedEvent
@@ -17,6 +17,7 @@ from tenex.core.values import replace
 
 from .direct import encrypted, finished, wrapped
 from .events import Event, Sign, sign_here
+from .interactions import PROMPT, closing, fits, prompt_tags
 from .keys import Key, RemoteKey, SecretKey
 from .pool import RelayPool
 from .threading import base, scheme_named, scheme_of
@@ -27,7 +28,7 @@ from .threading.direct import CHAT, ENCRYPTED, LEGACY, encryption_keys_of, inbox
 from .threading.files import FILE, described
 from .threading.notes import NOTES
 from .threading.plain_text import plain_text
-from .threading.room_threads import ROOM_THREADS, ROOM_TOP
+from .threading.room_threads import ROOM_THREADS, ROOM_TOP, RoomThreads
 from .threading.split import in_parts
 from .threading.threads import THREADS
 from .urls import normalise_url
@@ -47,7 +48,12 @@ class NostrSealer(Sealer):
     """Composes messages in the threading scheme their address names."""
 
     def __init__(
-        self, relays: Sequence[str], *, project: str | None = None, keys: Mapping[PublicKey, Key] | None = None
+        self,
+        relays: Sequence[str],
+        *,
+        project: str | None = None,
+        keys: Mapping[PublicKey, Key] | None = None,
+        offers_buttons: Callable[[str], bool] = lambda _: False,
     ) -> None:
         """Prepare.
 
@@ -56,6 +62,7 @@ class NostrSealer(Sealer):
             project: the address of the project's event, if there is one.
             keys: ours; may grow. A direct message by a key that is not among them, or that a remote signer holds, is
                 not sent.
+            offers_buttons: whether a relay shows questions in rooms with buttons.
 
         Raises:
             ConfigurationError: some of the relays are not relay URLs; names each.
@@ -72,6 +79,7 @@ class NostrSealer(Sealer):
         self._relays = tuple(found)
         self.change(project)
         self._keys = keys if keys is not None else {}
+        self._offers_buttons = offers_buttons
 
     def change(self, project: str | None) -> None:
         """Name another project's event, or none, in what is composed from now on."""
@@ -89,6 +97,8 @@ class NostrSealer(Sealer):
             draft = replace(draft, text=plain_text(draft.text))
         if draft.files and not room_of(draft.address):
             draft = replace(draft, tags=(*draft.tags, *described(draft.files, MOST_DESCRIBED)))
+        if draft.buttons is not None and isinstance(scheme, RoomThreads):
+            return scheme.seal_prompt(draft, self._marks, PROMPT, prompt_tags(draft.buttons))
         events = scheme.seal(draft, self._marks)
         if not events or events[0].kind != ENCRYPTED:
             return events
@@ -115,6 +125,16 @@ class NostrSealer(Sealer):
                         wrap = wrapped(event, PublicKey(str(person)), key, encryption_key)
                         wraps.append(Wrap(event=wrap, relays=inboxes_of(draft, str(person))))
         return tuple(wraps)
+
+    def has_buttons(self, draft: OutgoingMessage) -> bool:
+        """Whether a draft goes to a room whose relay has buttons, and is small enough for them."""
+        relays = self.relays(draft)
+        has_room = bool(draft.address.get("group")) and isinstance(scheme_of(draft), RoomThreads)
+        return has_room and bool(relays) and all(map(self._offers_buttons, relays)) and fits(draft)
+
+    def closing(self, draft: OutgoingMessage, event: EventId) -> tuple[UnsignedEvent, ...]:
+        """The event that ends the buttons of an earlier one."""
+        return (closing(draft, event),)
 
     def begin(self, draft: OutgoingMessage, title: str, people: Sequence[str]) -> tuple[UnsignedEvent, dict[str, Any]]:
         """Make the first event of a new conversation, whose id is the conversation's, and its address.

@@ -207,6 +207,11 @@ class RelayPool:
         connection = self._relays.get(relay)
         return connection.rooms_key if connection is not None else ""
 
+    def has_extension(self, relay: str, name: str) -> bool:
+        """Whether one of the relays, which has rooms, says that it has something beyond the NIPs."""
+        connection = self._relays.get(relay)
+        return connection is not None and name in connection.extensions
+
     def takes_one_key(self, relay: str) -> bool:
         """Whether it was seen that a relay takes one key to a connection."""
         connection = self._relays.get(relay)

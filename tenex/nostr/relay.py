@@ -311,6 +311,11 @@ class RelayConnection:
         """The key with which the relay signs what it says of rooms (NIP-29); "" where it has none, or is not known."""
         return self._limits.rooms_key
 
+    @property
+    def extensions(self) -> frozenset[str]:
+        """What a relay of rooms has beyond the NIPs, as far as it is known."""
+        return self._limits.extensions
+
     def note_one_key(self) -> None:
         """Use this connection for its key alone from now on."""
         if self._connection is not None:

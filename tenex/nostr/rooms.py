@@ -20,17 +20,19 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from tenex.core.ids import PublicKey
+from tenex.core.ids import EventId, PublicKey
 from tenex.core.people.trust import chat_of
 from tenex.log import get_logger
 
 from .deletions import DELETIONS
 from .events import Event
 from .filters import Filter, names_a_room
+from .interactions import PRESS, prompt_of
 from .pool import RelayPool
 from .reactions import REACTION
 from .threading import KINDS
 from .threading.base import ThreadingScheme, element, first_value, group_of, is_hex64, tags_named
+from .threading.chats import CHAT
 from .threading.room_threads import ROOM_THREADS, ROOM_TOP
 
 log = get_logger(__name__)
@@ -60,6 +62,8 @@ MOST_KNOWN: Final = 2_000
 """Rooms that are remembered; those that a key of ours is in are never forgotten."""
 MOST_ROOMS: Final = 400
 """Of one relay: each has a subscription."""
+MOST_PROMPTS: Final = 5_000
+"""Messages in which relays show a prompt in words that are remembered, the newest."""
 MOST_MEMBERS: Final = 5000
 """Of one room that are kept."""
 BEFORE: Final = 60
@@ -143,6 +147,7 @@ class Rooms:
         """The rooms with a subscription, and the key whose own connection has it; None for the usual one."""
         self._no_room: dict[Place, str] = {}
         """Why rooms have no subscription."""
+        self._prompts: dict[str, EventId] = {}
         self._held: dict[Place, list[Callable[[], None]]] = {}
         self._due: set[str] = set()
         """The relays that are to be looked at."""
@@ -174,7 +179,11 @@ class Rooms:
 
     def may_be_wanted(self, raw: Mapping[str, Any], relay: str) -> bool:
         """Whether a raw event of another key may be for us because of the room it was sent to."""
-        if not self._read or raw["kind"] not in _SAID or not self._rules().members_may_write:
+        if not self._read or raw["kind"] not in _SAID:
+            return False
+        if raw["pubkey"] == self._pool.rooms_key(relay) and raw["kind"] == CHAT:
+            return any(tag[:1] == ["interaction"] for tag in raw["tags"])
+        if not self._rules().members_may_write:
             return False
         is_of_one_event = raw["kind"] in DELETIONS or (raw["kind"] == REACTION and not names_a_room(raw))
         if is_of_one_event:  # nothing is looked up for a stranger's
@@ -218,12 +227,22 @@ class Rooms:
         self._wake.set()
 
     def on_event(self, event: Event, relay: str) -> bool:
-        """Look at a relay that says something of rooms; whether the event was of that sort."""
-        if event.kind not in ROOM_KINDS:
-            return False
-        if event.pubkey == self._pool.rooms_key(relay):
+        """Take what a relay says of rooms, and of prompts in them; whether the event was of that sort."""
+        is_by_relay = event.pubkey == self._pool.rooms_key(relay)
+        if event.kind in ROOM_KINDS and is_by_relay:
             self.on_relay(relay)
-        return True
+        prompt = prompt_of(event) if is_by_relay else None
+        if prompt is not None:
+            self._prompts[event.id] = prompt
+            if len(self._prompts) > MOST_PROMPTS:
+                del self._prompts[next(iter(self._prompts))]
+        is_vote = is_by_relay and event.kind == PRESS  # a reply in words, which is read itself
+        return event.kind in ROOM_KINDS or prompt is not None or is_vote
+
+    @property
+    def prompts(self) -> Mapping[str, EventId]:
+        """The prompts that relays have shown in words, by the ids of these messages."""
+        return self._prompts
 
     def when_known(self, event: Event, relay: str, deliver: Callable[[], None]) -> None:
         """Call `deliver` once the room of an event is known, and whether its author is a member of it."""
@@ -430,7 +449,7 @@ class Rooms:
 
 _MEMBERSHIP: Final = "rooms"
 _NO_ROOM: Final = "the relay takes no more subscriptions"
-_SAID: Final = frozenset({*KINDS, REACTION, *DELETIONS})
+_SAID: Final = frozenset({*KINDS, REACTION, PRESS, *DELETIONS})
 """The kinds of what people do in rooms."""
 
 

@@ -21,6 +21,8 @@ def seal(state: Conversation, record: r.Record, sealer: Sealer, prompter: Prompt
     match record:
         case r.MessageSent():
             return sealed(state, record, sealer)
+        case r.ButtonsClosed():
+            return closed(state, record, sealer)
         case r.RunStarted() | r.AgentPhaseChanged() | r.PromptRerendered():
             return prompted(state, record, prompter.work)
     return record
@@ -29,7 +31,7 @@ def seal(state: Conversation, record: r.Record, sealer: Sealer, prompter: Prompt
 def sealed(state: Conversation, record: r.MessageSent, sealer: Sealer) -> r.MessageSent:
     """A message with its events and their relays; one that is not published has none."""
     if not record.is_published:
-        return record
+        return replace(record, buttons=None) if record.buttons else record
     draft = OutgoingMessage(
         speaker=record.speaker,
         text=record.text,
@@ -42,15 +44,34 @@ def sealed(state: Conversation, record: r.MessageSent, sealer: Sealer) -> r.Mess
         notifies=record.notifies,
         silent=record.silent,
         files=tuple(file for file in record.files if file.url),
+        buttons=record.buttons,
     )
+    if draft.buttons is not None and not sealer.has_buttons(draft):
+        draft = replace(draft, buttons=None)
     events = sealer.seal(draft)
     return replace(
         record,
+        buttons=draft.buttons,
         events=events,
         wraps=sealer.wraps(draft, events),
         relays=sealer.relays(draft),
         others=sealer.others(draft),
     )
+
+
+def closed(state: Conversation, record: r.ButtonsClosed, sealer: Sealer) -> r.ButtonsClosed:
+    """The end of buttons with the event that has their relay end them; none where the relay does not have them."""
+    if record.is_refused:
+        return record
+    draft = OutgoingMessage(
+        speaker=record.speaker,
+        text="",
+        tags=(),
+        created_at=dated(state, record),
+        address=state.identity.address,
+        reply_to={},
+    )
+    return replace(record, events=sealer.closing(draft, record.event), relays=sealer.relays(draft))
 
 
 def is_of_model(state: Conversation, record: r.MessageSent) -> bool:
@@ -84,7 +105,7 @@ def _digest(system: str) -> str:
     return hashlib.sha256(system.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def dated(state: Conversation, record: r.MessageSent) -> int:
+def dated(state: Conversation, record: r.Record) -> int:
     """The `created_at` of a message: after our last one and after what it answers, at most `LEAD` seconds ahead.
 
     A date further ahead came from a clock that was wrong and is ignored: clamped to `LEAD`, all messages of one second

@@ -254,6 +254,12 @@ class World:
     def wraps(self, draft: OutgoingMessage, events: Sequence[UnsignedEvent]) -> tuple[Wrap, ...]:
         return ()
 
+    def has_buttons(self, draft: OutgoingMessage) -> bool:
+        return False
+
+    def closing(self, draft: OutgoingMessage, event: EventId) -> tuple[UnsignedEvent, ...]:
+        return ()
+
     def relays(self, draft: OutgoingMessage) -> tuple[str, ...]:
         return (RELAY,)
 

@@ -220,6 +220,7 @@ class Scenario:
         self.appends = 0
         self.crash_at: tuple[int, str] | None = None
         self.crashed = 0
+        self.has_buttons = False
         self.backlog: list[Signal] = []
         self.budget = CONTEXT_TOKENS
         self.undo: Callable[[Undo], UndoOutcome] = lambda _: UndoOutcome()
@@ -281,7 +282,8 @@ class Scenario:
                 tags=record.tags,
                 content=record.text,
             )
-            return dataclasses.replace(record, events=(event,), relays=(RELAY,))
+            buttons = record.buttons if self.has_buttons else None
+            return dataclasses.replace(record, events=(event,), relays=(RELAY,), buttons=buttons)
         if isinstance(record, r.RunStarted):
             twin = conversation.fork()
             twin.apply(record)

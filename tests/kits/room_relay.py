@@ -24,6 +24,9 @@ from tenex.nostr.events import is_genuine, parse_event, sign, to_wire, unsigned_
 from tenex.nostr.filters import Matcher
 from tenex.nostr.keys import SecretKey
 
+from . import room_interactions as interactions
+from .room_interactions import Interactions
+
 Raw = dict[str, Any]
 
 OF_THE_WORKSPACE: Final = frozenset({0, 1, 3, 10002, 10100, 30023, 30315, 44200})
@@ -61,6 +64,8 @@ class Rules:
     """Events of a key, and in how many seconds."""
     threads: bool = True
     """Marks of replies are checked, and 39000 has the type of a room in `t`."""
+    interactions: bool = False
+    """Prompts with buttons are taken, and the document says so: an experiment of Buzz's that operators switch on."""
     max_subscriptions: int = 1024
     keys: frozenset[str] | None = None
     """The members of the workspace; None: everybody. The others are refused at AUTH."""
@@ -106,6 +111,7 @@ class RoomRelay:
         """When a frame came, by which key, and its first word."""
         self.clients: set[_Client] = set()
         self.usage: defaultdict[tuple[str, str], deque[float]] = defaultdict(deque)
+        self.interactions = Interactions(self._say, lambda key, room: key in self.rooms[room].members, now)
         self._server: Server | None = None
 
     @property
@@ -167,12 +173,17 @@ class RoomRelay:
 
     # ---- what it does ----
 
-    def _by_relay(self, kind: int, tags: Sequence[Sequence[str]], room: str = "", content: str = "") -> None:
+    def _say(self, kind: int, tags: Sequence[Sequence[str]], room: str, content: str) -> str:
+        return self._by_relay(kind, tags, room, content)
+
+    def _by_relay(self, kind: int, tags: Sequence[Sequence[str]], room: str = "", content: str = "") -> str:
         draft = unsigned_event(self.key.public, int(self.now()), kind, tags, content)
         event = to_wire(sign(draft, self.key))
         if 39000 <= kind < 40000:
-            self.stored = [(old, at) for old, at in self.stored if (old["kind"], at) != (kind, room)]
+            address = (kind, room, _values(event, "d"))
+            self.stored = [(old, at) for old, at in self.stored if (old["kind"], at, _values(old, "d")) != address]
         self._take(event, room)
+        return str(event["id"])
 
     def _announce(self, room: Room) -> None:
         head = [["d", room.id], *([["t", "stream"]] if self.rules.threads else [])]
@@ -212,8 +223,7 @@ class RoomRelay:
         size = len(event["content"].encode())
         if size > LARGEST:
             raise RefusedEvent(f"invalid: content exceeds maximum size of {LARGEST} bytes (got {size})")
-        if is_stored and self.rules.listed_kinds and kind not in KINDS:
-            raise RefusedEvent("restricted: unknown event kind")
+        self._check_kind(kind)
         targets = _values(event, "e")
         target = next(((old, at) for old, at in self.stored if targets and old["id"] == targets[-1]), None)
         if kind == 7 and target is None:
@@ -223,13 +233,29 @@ class RoomRelay:
             room_id = target[1] if target is not None else ""
         if kind in OF_THE_WORKSPACE or kind == 1059:
             return ""
-        if kind in IN_A_ROOM and not room_id:
+        if kind in IN_A_ROOM | interactions.KINDS and not room_id:
             raise RefusedEvent("invalid: channel-scoped events must include an h tag")
         if room_id and not self.is_open_to(key, room_id):
             raise RefusedEvent("restricted: not a channel member")
-        if kind in IN_A_ROOM and self.rules.threads:
+        if kind in IN_A_ROOM | {interactions.PROMPT}:
             self._check_thread(event, room_id)
+        self._check_interaction(event, room_id)
         return room_id
+
+    def _check_kind(self, kind: int) -> None:
+        if kind in interactions.KINDS and not self.rules.interactions:
+            raise RefusedEvent(interactions.DISABLED)
+        is_stored = not 20000 <= kind < 30000
+        if is_stored and self.rules.listed_kinds and kind not in KINDS | interactions.KINDS:
+            raise RefusedEvent("restricted: unknown event kind")
+
+    def _check_interaction(self, event: Raw, room_id: str) -> None:
+        if not self.rules.interactions or not room_id:
+            return
+        try:
+            self.interactions.check(event, room_id)
+        except interactions.WrongInteraction as fault:
+            raise RefusedEvent(str(fault)) from None
 
     def is_open_to(self, key: str, room_id: str) -> bool:
         room = self.rooms.get(room_id)
@@ -237,6 +263,8 @@ class RoomRelay:
 
     def _check_thread(self, event: Raw, room_id: str) -> None:
         marks = {tag[3]: tag[1] for tag in event["tags"] if tag[0] == "e" and len(tag) > 3}
+        if not self.rules.threads:
+            return
         if "reply" not in marks:  # a root alone leaves it at the top of the room
             return
         parent = next(((old, at) for old, at in self.stored if old["id"] == marks["reply"]), None)
@@ -285,6 +313,8 @@ class RoomRelay:
         self.answers.append((event, True, ""))
         client.send("OK", event["id"], True, "")
         self._take(event, room_id)
+        if self.rules.interactions and room_id:
+            self.interactions.taken(event, room_id)
         return None
 
     def _answer(self, client: "_Client", event: Raw, why: str) -> None:
@@ -296,6 +326,8 @@ class RoomRelay:
             return None
         limits = {"max_message_length": 524288, "max_subscriptions": self.rules.max_subscriptions, "max_limit": 10000}
         document = {"supported_nips": [1, 11, 29, 42], "self": self.key.public, "limitation": limits}
+        if self.rules.interactions:
+            document["supported_extensions"] = [interactions.EXTENSION]
         return connection.respond(200, json.dumps(document))
 
     async def _talk(self, socket: ServerConnection) -> None:
