@@ -24,9 +24,9 @@ from tenex.core.ids import EventId, PublicKey
 from tenex.core.people.trust import chat_of
 from tenex.log import get_logger
 
-from .deletions import DELETIONS
+from .deletions import DELETION, ROOM_DELETION
 from .events import Event
-from .filters import Filter, names_a_room
+from .filters import Filter
 from .interactions import PRESS, prompt_of
 from .pool import RelayPool
 from .reactions import REACTION
@@ -185,11 +185,15 @@ class Rooms:
             return any(tag[:1] == ["interaction"] for tag in raw["tags"])
         if not self._rules().members_may_write:
             return False
-        is_of_one_event = raw["kind"] in DELETIONS or (raw["kind"] == REACTION and not names_a_room(raw))
-        if is_of_one_event:  # nothing is looked up for a stranger's
-            return any(place[0] == relay for place in self._places_of(raw["pubkey"]))
-        names = (tag[1] for tag in raw["tags"] if len(tag) > 1 and tag[0] == "h")
+        names = [tag[1] for tag in raw["tags"] if len(tag) > 1 and tag[0] == "h"]
+        if raw["kind"] == DELETION or (raw["kind"] == REACTION and not names):  # nothing is looked up for a stranger's
+            return self.is_member(raw["pubkey"], relay)
         return any((relay, name) in self._read for name in names)
+
+    def is_member(self, author: PublicKey, relay: str) -> bool:
+        """Whether an author is a member of a room of a relay that is read, and members may write."""
+        may_write = self._rules().members_may_write
+        return may_write and any(place[0] == relay for place in self._places_of(author))
 
     def is_guest(self, author: PublicKey, chat: str) -> bool:
         """Whether somebody may write in a chat (`trust.chat_of`) because it is a room that they are a member of."""
@@ -449,7 +453,7 @@ class Rooms:
 
 _MEMBERSHIP: Final = "rooms"
 _NO_ROOM: Final = "the relay takes no more subscriptions"
-_SAID: Final = frozenset({*KINDS, REACTION, PRESS, *DELETIONS})
+_SAID: Final = frozenset({*KINDS, REACTION, PRESS, DELETION, ROOM_DELETION})
 """The kinds of what people do in rooms."""
 
 

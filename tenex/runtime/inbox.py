@@ -228,13 +228,12 @@ class Inbox:
 
     def delete(self, event_id: EventId, author: PublicKey) -> None:
         """Take back a message whose author deleted its event, as far as no work has begun on it."""
-        conversation = self._conversations.get(event_id) or self._directory.conversation_of(event_id)
-        chat = self._chat_of(conversation) if conversation is not None else ""
-        if not self.knows(author) and not self._is_room_guest(author, chat):
+        if not self.knows(author):
             return
         self._deleted[event_id, author] = None
         if len(self._deleted) > AUTHORS:
             self._deleted.popitem(last=False)
+        conversation = self._conversations.get(event_id) or self._directory.conversation_of(event_id)
         if conversation is not None and not self.is_closed:
             self._coordinator.deliver(conversation, MessageDeleted(event_id=event_id, author=author))
 
