@@ -67,5 +67,5 @@ mutants: $(DEV)  ## change the code in small ways and count how many changes the
 
 clean:  ## remove what was built or installed; conversations, keys and workspace stay
 	rm -rf $(VENV) .venv-* build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
-	rm -rf tests/interop/node_modules
+	rm -rf tests/interop/node_modules tests/interop/.venv-*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -6,6 +6,7 @@ from typing import Final
 
 from tenex.cli.main import run
 from tenex.feature import Feature
+from tenex.features.acp_serve.feature import ACP_SERVE
 from tenex.features.approvals.feature import APPROVALS
 from tenex.features.evaluation.feature import EVALUATION
 from tenex.features.file_uploads.feature import FILE_UPLOADS
@@ -32,6 +33,7 @@ FEATURES: Final[Sequence[Feature]] = (
     PUBLISHED_AGENTS,
     ROOMS,
     MCP_SERVE,
+    ACP_SERVE,
     METRICS,
     TRACES,
     WEB_ACCESS,

@@ -28,7 +28,7 @@ from tenex.core.effects import Undo
 from tenex.core.errors import ConfigurationError, StoreDamaged
 from tenex.core.ids import ConversationId, Millis, PublicKey
 from tenex.core.kind import all_kinds
-from tenex.core.people.trust import room_of
+from tenex.core.people.trust import chat_of, room_of
 from tenex.core.port_values import UndoOutcome
 from tenex.core.ports import ExecutionContext, Journal, Model, Observer
 from tenex.core.records import Record
@@ -41,7 +41,7 @@ from tenex.log import get_logger
 from tenex.mcp.servers import McpServers
 from tenex.nostr.client_requests import AGENT_CHANGE
 from tenex.nostr.compose import NostrSealer, Publisher
-from tenex.nostr.deletions import DELETION, deleted_events
+from tenex.nostr.deletions import DELETION, ROOM_DELETION, deleted_events
 from tenex.nostr.direct import WRAPS
 from tenex.nostr.events import Event, sign_here
 from tenex.nostr.filters import DIRECT_KINDS
@@ -52,6 +52,7 @@ from tenex.nostr.profiles import PROFILE_KINDS
 from tenex.nostr.rooms import ROOM_KINDS, Rooms
 from tenex.nostr.subscriptions import Listener
 from tenex.nostr.threading import KINDS
+from tenex.nostr.threading.base import group_of
 from tenex.nostr.threading.direct import ENCRYPTED
 from tenex.nostr.unread_kinds import UNREAD_KINDS
 from tenex.operations.copying import adopt_lessons
@@ -455,8 +456,8 @@ class Application:
 
     def _is_handled(self, event: Event, relay: str, *, is_new: bool) -> bool:
         """Handle a profile, a deletion, a direct message or an event of a kind that is not read; whether it was one."""
-        for deleted in deleted_events(event):
-            self.inbox.delete(deleted, event.pubkey)
+        if deleted_events(event):
+            self.rooms.when_known(event, relay, partial(self._delete, event, relay))
         if self.rooms.on_event(event, relay):
             return True
         if event.kind in DIRECT_KINDS:
@@ -467,8 +468,16 @@ class Application:
             if event.kind in extension.events:
                 extension.events[event.kind](event)
         taken = {kind for extension in self.extensions for kind in extension.events}
-        is_taken = event.kind in (DELETION, AGENT_CHANGE, *DIRECT_KINDS, *UNREAD_KINDS, *taken)
+        is_taken = event.kind in (DELETION, ROOM_DELETION, AGENT_CHANGE, *DIRECT_KINDS, *UNREAD_KINDS, *taken)
         return is_taken or self.profiles.on_event(event)
+
+    def _delete(self, event: Event, relay: str) -> None:
+        """Take back what an event deletes: by the author of each, or by the moderation of a room whatever is in it."""
+        is_member = self.rooms.is_member(event.pubkey, relay)
+        place = {"group": group_of(event), "relays": [relay]}
+        chat = chat_of(place) if event.kind == ROOM_DELETION and self.rooms.moderates(event, relay) else None
+        for deleted in deleted_events(event):
+            self.inbox.delete(deleted, event.pubkey, is_member=is_member, moderated=chat)
 
     def _build_runtime(self, observers: Sequence[Observer]) -> None:
         first = self.first

@@ -154,5 +154,5 @@ def _context(conversation: Conversation, run: Run, call: Call) -> ExecutionConte
         author=author,
         role=role,
         answers=answers_to(run.entries, call.request) if server_of(call.request.tool) else (),
-        destination=destination(conversation, author, role),
+        destination=destination(conversation, author, role, run.pubkey),
     )

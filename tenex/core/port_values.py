@@ -187,6 +187,8 @@ class FileDestination:
     role: Role | None = None
     waiting: int = 0
     """Files that wait for the next messages of the conversation."""
+    speaker: PublicKey | None = None
+    """The key of ours whose message the file goes with; None for the project's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,6 +52,8 @@ class InboundMessage:
     """The files that it names, the first few, as long as they are not looked up."""
     files_left_out: int = 0
     """How many more it names."""
+    edits: EventId | None = None
+    """The message of the same author whose words it replaces."""
     is_reaction: bool = False
     """Whether it is a reaction (NIP-25): its text is a picture. It is to the event that it replies to; where it
     replies to none, to the work under way."""
@@ -108,10 +110,11 @@ class MessageReceived:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageDeleted:
-    """The author of a message deleted its event (NIP-09)."""
+    """The author of a message deleted its event (NIP-09), or the moderation of its room did (NIP-29)."""
 
     event_id: EventId
-    author: PublicKey
+    author: PublicKey | None
+    """None: the moderation, whoever wrote it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

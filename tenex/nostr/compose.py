@@ -168,6 +168,8 @@ class NostrSealer(Sealer):
         }
         if old.get("group"):
             address["group"] = old["group"]
+        if old.get("markdown"):
+            address["markdown"] = True
         if kind == THREAD:
             address["scope"] = [list(tag) for tag in scope_tags(event.id, relay, event.pubkey, relay, THREAD)]
         return event, address

@@ -55,7 +55,7 @@ _TOO_BIG: Final = 1009  # RFC 6455: the frame was more than the other side takes
 class Request:
     """One REQ as long as it is open."""
 
-    __slots__ = ("active_at", "closed", "count", "eose", "id", "most", "size", "take")
+    __slots__ = ("active_at", "closed", "count", "eose", "id", "is_dropped", "most", "sent", "size", "take")
 
     def __init__(self, sub_id: str, take: Take, now: float, most: int | None) -> None:
         loop = asyncio.get_running_loop()
@@ -66,16 +66,31 @@ class Request:
         self.count = 0
         """Events it has brought."""
         self.active_at = now
-        """When the last frame for it arrived, on the loop's clock."""
+        """When it was sent, or the last frame for it arrived, on the loop's clock."""
+        self.sent: asyncio.Future[None] = loop.create_future()
+        """Done once it is sent: at the slow rate it may wait behind many others."""
+        self.is_dropped = False
         self.size = 0
         """Characters of the frame that brought the event that is being taken."""
         self.eose: asyncio.Future[None] = loop.create_future()
         self.closed: asyncio.Future[str | None] = loop.create_future()
         """The text of its CLOSED, or None where the connection was lost."""
 
+    def note_sent(self, now: float) -> None:
+        """Note that it was sent, at this time of the loop's clock."""
+        self.active_at = now
+        if not self.sent.done():
+            self.sent.set_result(None)
+
     async def settled(self, patience: float) -> bool:
-        """Wait for EOSE or the end, as long as events keep coming; False after `patience` seconds of silence."""
+        """Wait for EOSE or the end, as long as events keep coming; False after `patience` seconds of silence.
+
+        The seconds count from when it was sent.
+        """
         loop = asyncio.get_running_loop()
+        if not self.sent.done():
+            begins: set[asyncio.Future[Any]] = {self.sent, self.closed}
+            await asyncio.wait(begins, return_when=asyncio.FIRST_COMPLETED)
         while not (self.eose.done() or self.closed.done()):
             left = self.active_at + patience - loop.time()
             if left <= 0:
@@ -144,7 +159,7 @@ class ClientConnection:
         self.lost = False
         self.is_flooded = False
         """It ended because the relay sent too many unrequested messages."""
-        self._outgoing: asyncio.Queue[tuple[str, _Publishing | None]] = asyncio.Queue()
+        self._outgoing: asyncio.Queue[tuple[str, _Publishing | Request | None]] = asyncio.Queue()
         self._pace = TokenBucket(timeouts.frames_per_second, self._loop.time())
         self._is_slow = False
         if self._traits.takes_one_key:
@@ -167,19 +182,28 @@ class ClientConnection:
         """Whether all that has been read from the socket so far is acknowledged."""
 
     async def write(self) -> None:
-        """Send queued frames within the rate until the connection ends."""
+        """Send queued frames within the rate until the connection ends; one that takes no more is dropped."""
         try:
             while True:
                 self._is_idle = True
-                frame, publishing = await self._outgoing.get()
+                frame, cause = await self._outgoing.get()
                 self._is_idle = False
+                if isinstance(cause, Request) and cause.is_dropped:
+                    continue
                 await self._until_allowed(frame)
-                await self._ws.send(frame)
-                if publishing is not None:
-                    publishing.sent.set()
+                async with asyncio.timeout(self._timeouts.ping_interval + self._timeouts.ping_timeout):
+                    await self._ws.send(frame)
+                match cause:
+                    case _Publishing():
+                        cause.sent.set()
+                    case Request():
+                        cause.note_sent(self._loop.time())
                 self._offers.discard(frame)
         except ConnectionClosed:
             return  # `read` reports it
+        except TimeoutError:
+            log.warning("relay.takes_nothing", relay=self._url)
+            self.abort()
 
     async def _until_allowed(self, frame: str) -> None:
         """Wait until the rate allows a frame; at the slow rate only frames are counted that relays count."""
@@ -230,12 +254,13 @@ class ClientConnection:
             request.closed.set_result(None)
             return request
         self._requests[sub_id] = request
-        self._outgoing.put_nowait((frame, None))
+        self._outgoing.put_nowait((frame, request))
         return request
 
     def drop(self, request: Request) -> None:
         """Close a REQ; one that is closed already is only forgotten."""
         self._requests.pop(request.id, None)
+        request.is_dropped = True
         frame = self.wire.close(request.id)
         if frame is not None and not self.lost:
             self._outgoing.put_nowait((frame, None))

@@ -22,6 +22,8 @@ from typing import Any, Final
 
 from tenex.core.ids import EventId, PublicKey
 from tenex.core.people.trust import chat_of
+from tenex.core.signals import InboundMessage
+from tenex.core.values import replace
 from tenex.log import get_logger
 
 from .deletions import DELETION, ROOM_DELETION
@@ -33,11 +35,12 @@ from .reactions import REACTION
 from .threading import KINDS
 from .threading.base import ThreadingScheme, element, first_value, group_of, is_hex64, tags_named
 from .threading.chats import CHAT
-from .threading.room_threads import ROOM_THREADS, ROOM_TOP
+from .threading.room_threads import READ_IN_ROOMS, ROOM_THREADS, ROOM_TOP
 
 log = get_logger(__name__)
 
 METADATA: Final = 39000
+ADMINS: Final = 39001
 MEMBERS: Final = 39002
 JOINED: Final = 44100
 LEFT: Final = 44101
@@ -100,6 +103,10 @@ class Room:
     is_private: bool = False
     has_threads: bool = False
     """Whether clients show threads in it: its 39000 names the sort of the room."""
+    is_direct: bool = False
+    """Whether it is for direct messages: all that people write in it is for our keys there."""
+    moderators: frozenset[PublicKey] = frozenset()
+    """Who may delete what others wrote."""
     members: Mapping[PublicKey, str] = field(default_factory=dict)
     """Their roles."""
     ours: tuple[PublicKey, ...] = ()
@@ -204,6 +211,28 @@ class Rooms:
     def _places_of(self, member: PublicKey) -> Iterator[Place]:
         """The rooms with a subscription that somebody is a member of."""
         return (place for place in self._read if member in self._rooms[place].members)
+
+    def ours_in(self, relay: str, room_id: str) -> tuple[PublicKey, ...]:
+        """Our keys that are members of a room, as its relay says."""
+        room = self._rooms.get((relay, room_id))
+        return room.ours if room is not None else ()
+
+    def moderates(self, event: Event, relay: str) -> bool:
+        """Whether an event in a room is by who may delete what others wrote there: its relay says so."""
+        room = self._rooms.get((relay, group_of(event)))
+        is_of_relay = bool(event.pubkey) and event.pubkey == self._pool.rooms_key(relay)
+        return room is not None and (is_of_relay or event.pubkey in room.moderators)
+
+    def as_addressed(self, message: InboundMessage, event: Event, relay: str) -> InboundMessage:
+        """A message as one to our key in the room, where that is for direct messages and a person wrote it.
+
+        With several of our keys there it is for the orchestrator, as where the project's alone is.
+        """
+        room = self._rooms.get((relay, group_of(event)))
+        if room is None or not room.is_direct or not room.ours or message.by_machine or message.edits is not None:
+            return message
+        is_for_agent = len(room.ours) == 1 and room.ours[0] != self._identity
+        return replace(message, starts=True, mentions=message.mentions or (room.ours if is_for_agent else ()))
 
     def scheme_of(self, event: Event, relay: str) -> ThreadingScheme | None:
         """How messages of the room of an event are read and answered, if it is one with threads."""
@@ -388,7 +417,7 @@ class Rooms:
         """Ask a relay for the members and the sort of rooms, with the connection of a key."""
         if not room_ids:
             return
-        filters: list[Filter] = [{"kinds": [METADATA, MEMBERS], "#d": room_ids}]
+        filters: list[Filter] = [{"kinds": [METADATA, ADMINS, MEMBERS], "#d": room_ids}]
         unread: list[str] = []
         events = await self._pool.fetch(filters, patience, unread, only=relay, key=key)
         if relay in unread:
@@ -396,17 +425,22 @@ class Rooms:
         own_keys = self._own_keys()
         described = self._newest([event for event in events if event.kind == METADATA], relay)
         counted = self._newest([event for event in events if event.kind == MEMBERS], relay)
+        admins = self._newest([event for event in events if event.kind == ADMINS], relay)
         for room_id in room_ids:
             self._asked_at[relay, room_id] = self._now()
             metadata = described.get(room_id)
             members = _members_of(counted[room_id]) if room_id in counted else {}
+            sort = first_value(metadata, "t") if metadata is not None else ""
+            moderators = {member for member, role in members.items() if role in _MODERATING}
             self._rooms[relay, room_id] = Room(
                 relay=relay,
                 id=room_id,
                 name=" ".join(first_value(metadata, "name").split())[:100] if metadata is not None else "",
                 is_private=metadata is not None and any(tag[:1] == ("private",) for tag in metadata.tags),
-                has_threads=metadata is not None and bool(first_value(metadata, "t")),
+                has_threads=bool(sort),
+                is_direct=sort == "dm",
                 members=members,
+                moderators=frozenset(moderators.union(_members_of(admins[room_id]) if room_id in admins else ())),
                 ours=tuple(sorted(member for member in members if member in own_keys)),
                 reader=key,
             )
@@ -453,7 +487,9 @@ class Rooms:
 
 _MEMBERSHIP: Final = "rooms"
 _NO_ROOM: Final = "the relay takes no more subscriptions"
-_SAID: Final = frozenset({*KINDS, REACTION, PRESS, DELETION, ROOM_DELETION})
+_MODERATING: Final = frozenset({"owner", "admin"})
+"""Roles in the list of members."""
+_SAID: Final = frozenset({*KINDS, *READ_IN_ROOMS, REACTION, PRESS, DELETION, ROOM_DELETION})
 """The kinds of what people do in rooms."""
 
 

@@ -174,6 +174,8 @@ class Listener:
             return
         in_room = self._rooms.scheme_of(event, relay) if self._rooms is not None else None
         message = read_event(event, self._own_keys, self._slugs, relay, self._project, in_room)
+        if message is not None and self._rooms is not None:
+            message = self._rooms.as_addressed(message, event, relay)
         message = message or read_reaction(event, self._own_keys, relay) or read_stop(event, self._own_keys, relay)
         message = message or read_press(event, self._own_keys, relay)
         if message is not None:

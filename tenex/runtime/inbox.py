@@ -146,8 +146,9 @@ class Inbox:
         self._newest: OrderedDict[str, tuple[ConversationId, str]] = OrderedDict()
         """The newest of them of each room, and its title."""
         self._early: OrderedDict[EventId, InboundMessage] = OrderedDict()
-        self._deleted: OrderedDict[tuple[EventId, PublicKey], None] = OrderedDict()
-        """Deleted events and who deleted them: relays send a deletion also before what it deletes."""
+        self._deleted: OrderedDict[tuple[EventId, str], None] = OrderedDict()
+        """Deleted events and who deleted them, or the chat whose moderation did: relays send a deletion also before
+        what it deletes."""
         self.counts: Counter[Admission] = Counter()
         self.is_closed = False
 
@@ -181,7 +182,9 @@ class Inbox:
 
         `has_turn` skips the rate limit. Where the event `is_new` at its relay, a refusal for its date is answered.
         """
-        is_deleted = (message.event_id, message.author) in self._deleted
+        events = (message.event_id, message.edits or message.event_id)
+        by = (message.author, chat_of(message.address))
+        is_deleted = any((event, who) in self._deleted for event in events for who in by)
         verdict = Admission.DELETED if is_deleted else self._receive(message, has_turn=has_turn)
         if verdict is Admission.TOO_OLD and is_new and not message.is_reaction:
             self._coordinator.report_date(message, is_guest=self._is_guest(message.author))
@@ -226,16 +229,28 @@ class Inbox:
         if newest is not None and self._directory.room_of(newest[0]) == room:
             del self._newest[room]
 
-    def delete(self, event_id: EventId, author: PublicKey) -> None:
-        """Take back a message whose author deleted its event, as far as no work has begun on it."""
-        if not self.knows(author):
+    def delete(
+        self, event_id: EventId, author: PublicKey, *, is_member: bool = False, moderated: str | None = None
+    ) -> None:
+        """Take back a message whose event was deleted, as far as no work has begun on it.
+
+        Args:
+            event_id: what was deleted.
+            author: who deleted it; it counts if they wrote the message.
+            is_member: whether they may write as a member of a room.
+            moderated: the room that they moderate, where whatever is in it may have been written by others.
+        """
+        if not is_member and moderated is None and not self.knows(author):
             return
-        self._deleted[event_id, author] = None
+        self._deleted[event_id, moderated or author] = None
         if len(self._deleted) > AUTHORS:
             self._deleted.popitem(last=False)
         conversation = self._conversations.get(event_id) or self._directory.conversation_of(event_id)
-        if conversation is not None and not self.is_closed:
-            self._coordinator.deliver(conversation, MessageDeleted(event_id=event_id, author=author))
+        if conversation is None or self.is_closed:
+            return
+        is_theirs = moderated is not None and self._chat_of(conversation) == moderated
+        signal = MessageDeleted(event_id=event_id, author=None if is_theirs else author)
+        self._coordinator.deliver(conversation, signal)
 
     def _receive(self, received: InboundMessage, *, has_turn: bool) -> Admission:
         role = self._role_of(received)

@@ -20,8 +20,8 @@ from .workspace import Workspace
 EXCERPT: Final = 4_096
 """Bytes of a text that are sent in the message where the file cannot be: two screens of a phone."""
 
-SENDING: Final = 150.0
-"""Seconds of a call that sends a file: three servers are tried, each for forty at most."""
+SENDING: Final = 190.0
+"""Seconds of a call that sends a file: the store of a relay and three servers are tried, each for forty at most."""
 
 MOST_WAITING: Final = 10
 """Files that wait for one message."""

@@ -19,12 +19,12 @@ from tenex.core.phases import Phase
 from tenex.core.projection import STUCK
 from tenex.core.records import Record, ToolCallCompleted, ToolCallStarted
 from tenex.nostr.keys import parse_public_key
+from tenex.operations.asks import ORDER, Ask
 from tenex.operations.listing import STATUSES, row_json
 from tenex.store.search import Filter
 from tenex.store.stats import as_json
 from tenex.tools.shadow_git import CheckpointFailed
 
-from .asks import ORDER, Ask
 from .charts import tables_of
 from .guard import Session, session_of
 from .maps import map_of

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from tenex.core import records as r
+from tenex.operations.asks import Kind
 from tenex.workflows.phases import records as p
-
-from .asks import Kind
 
 DECIDE: Final[frozenset[Kind]] = frozenset({"question", "approval"})
 """What stays open until a record says that it was answered."""

@@ -4,39 +4,17 @@ The daemon reads it there and checks it like every other. A page signs only wher
 of an owner is in the folder; else it drafts what a browser may sign.
 """
 
-import asyncio
-import secrets
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from tenex.configuration.agents import OWNER, PROJECT
-from tenex.core.errors import ConfigurationError, TransientError, UsageError
+from tenex.core.errors import ConfigurationError, UsageError
 from tenex.core.ids import PublicKey
-from tenex.core.ports import OutgoingMessage, PublishOutcome, UnsignedEvent
-from tenex.core.text.foreign import well_formed
-from tenex.nostr.compose import NostrSealer
 from tenex.nostr.events import Event, is_genuine, sign
 from tenex.nostr.keys import KeyRing, SecretKey, parse_public_key
-from tenex.nostr.pool import RelayPool
-from tenex.nostr.threading import read_event, scheme_of
+from tenex.operations.asks import Replied
+from tenex.operations.replies import Draft, checked, drafted_reply, publish
 from tenex.settings import ProjectPaths, Settings
-
-from .asks import Replied
-
-PATIENCE: Final = 10.0
-"""Seconds for the relays: who has sent a form waits for the next page."""
-LONGEST: Final = 20_000
-"""Characters of an answer; the daemon takes no more of a message."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
-    """An answer that is not signed, and where it goes."""
-
-    events: tuple[UnsignedEvent, ...]
-    relays: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +50,12 @@ class Writer:
             UsageError: there is no text, or too much, or this page may not sign.
             TransientError: no relay took it in time.
         """
-        words = _checked(text)
+        words = checked(text)
         if why := self.why_not():
             raise UsageError(why)
         owner = self._owner()
         draft = self._draft(replied, words, owner.public)
-        await _publish([sign(event, owner) for event in draft.events], draft.relays, owner)
+        await publish([sign(event, owner) for event in draft.events], draft.relays, owner)
         return tuple(event.id for event in draft.events)
 
     def draft_by(self, replied: Replied, text: str, author: str) -> Draft:
@@ -86,7 +64,7 @@ class Writer:
         Raises:
             UsageError: there is no text, or too much, or that key may not talk here.
         """
-        words = _checked(text)
+        words = checked(text)
         if self.is_off:
             raise UsageError(self.why_not())
         try:
@@ -109,7 +87,7 @@ class Writer:
         # an id is the hash of all but the signature, which `parse_event` has checked
         if [event.id for event in events] != wanted or not all(map(is_genuine, events)):
             raise UsageError("The browser has signed something else, or not with its key. Nothing was sent.")
-        await _publish(events, draft.relays, None)
+        await publish(events, draft.relays, None)
         return tuple(wanted)
 
     def _owner(self) -> SecretKey:
@@ -133,70 +111,4 @@ class Writer:
         return KeyRing(*self.places.key_folders).read(PROJECT).public
 
     def _draft(self, replied: Replied, text: str, author: PublicKey) -> Draft:
-        """The answer, with the message it replies to as the threading scheme reads it."""
-        project = self._project()
-        asked = replied.event
-        as_read = Event(
-            id=asked.id,
-            pubkey=asked.pubkey,
-            created_at=asked.created_at,
-            kind=asked.kind,
-            tags=asked.tags,
-            content=asked.content,
-            sig="0" * 128,
-        )
-        message = read_event(as_read, (), {}, replied.relays[0], None)
-        to_project = () if project == asked.pubkey else (("p", project),)
-        outgoing = OutgoingMessage(
-            speaker=author,
-            text=text,
-            tags=(*to_project, ("uid", secrets.token_hex(8))),  # equal answers within a second are two
-            created_at=max(int(time.time()), asked.created_at + 1),
-            address=replied.address,
-            reply_to=message.origin if message is not None else {},
-        )
-        relays = NostrSealer(self.settings.relays.urls).relays(outgoing)
-        return Draft(events=tuple(scheme_of(outgoing).seal(outgoing, ())), relays=relays)
-
-
-def _checked(text: str) -> str:
-    """The words of an answer.
-
-    Raises:
-        UsageError: there are none, or too many.
-    """
-    words = well_formed(text.replace("\r\n", "\n")).strip()
-    if not words:
-        raise UsageError("The answer is empty. Nothing was sent.")
-    if len(words) > LONGEST:
-        raise UsageError(f"The answer has {len(words):,} characters; {LONGEST:,} is the most. Nothing was sent.")
-    return words
-
-
-async def _publish(events: Sequence[Event], relays: Sequence[str], identity: SecretKey | None) -> None:
-    """Publish events to each of some relays, in order.
-
-    Raises:
-        TransientError: no relay took the last of them in time.
-    """
-    pool = RelayPool(relays, on_event=lambda _event, _relay: None, identity=identity)
-
-    async def to(relay: str) -> PublishOutcome:
-        outcome = PublishOutcome(accepted=False, detail=f"{relay}: no answer")
-        try:
-            async with asyncio.timeout(PATIENCE):
-                for event in events:
-                    outcome = await pool.publish(event, relay)
-        except TimeoutError:
-            pass
-        return outcome
-
-    async with asyncio.TaskGroup() as group:
-        running = group.create_task(pool.run(), name="answer")
-        try:
-            outcomes = await asyncio.gather(*map(to, relays))
-        finally:
-            running.cancel()
-    if not any(outcome.accepted for outcome in outcomes):
-        reasons = "; ".join(dict.fromkeys(outcome.detail for outcome in outcomes if outcome.detail))
-        raise TransientError(f"No relay took the answer within {PATIENCE:g} s: {reasons or 'none answered'}.")
+        return drafted_reply(replied, text, author, self._project(), self.settings.relays.urls)

@@ -21,10 +21,10 @@ from tenex.core.errors import InvalidEvent, UsageError
 from tenex.core.ids import ConversationId
 from tenex.core.ports import UnsignedEvent
 from tenex.nostr.events import Event, parse_event
+from tenex.operations.asks import Ask, Kind, Replied
+from tenex.operations.replies import Draft
 
-from .asks import Ask, Kind, Replied
 from .guard import session_of
-from .reply import Draft
 from .site import Site, id_of
 
 BUTTONS: Final = ("yes", "no", "always", "20 min")

@@ -15,6 +15,7 @@ from tenex.core.ports import Clock
 from tenex.core.projection import Projection, project
 from tenex.core.records import Record
 from tenex.core.snapshot import SnapshotRecord
+from tenex.operations.asks import Ask, Kind, Replied, asks_of, newest_message, replied_by
 from tenex.operations.listing import list_rows, search_conversations
 from tenex.operations.status import report_from_files
 from tenex.service.client import ask, reachable
@@ -24,7 +25,6 @@ from tenex.store.journal_reader import NEWEST, VIEW
 from tenex.store.search import Filter, Found
 from tenex.store.stats import Stats, total
 
-from .asks import Ask, Kind, Replied, asks_of, newest_message, replied_by
 from .outcome import NO_DAEMON, NOT_SEEN, Outcome, outcome_of
 from .story import Entry, Sent, Story, sent_to
 

@@ -53,6 +53,13 @@ def test_the_answer_takes_them_along_with_their_addresses_and_the_words_of_those
     assert not scenario.conversation.delivery.attached
 
 
+def test_where_clients_draw_markdown_a_picture_is_one_and_another_file_a_link() -> None:
+    paper = AttachedFile(name="a\n]b.pdf", media_type="application/pdf", size=3, url="https://b.example/2.pdf")
+    text = words_with_files("Here.", (CHART, paper, LOST), {"markdown": True})
+    picture = "![A chart](https://b.example/1.png)"
+    assert text == f"Here.\n\n{picture}\n\n[a \\]b.pdf](https://b.example/2.pdf)\n\n[data.bin was not sent.]"
+
+
 @pytest.mark.parametrize(
     ("name", "media_type", "caption", "label"),
     [

@@ -115,6 +115,23 @@ def deletes(event: Callable[[Scenario], str]) -> Callable[[Scenario], Any]:
     return lambda scenario: scenario.handle(MessageDeleted(event_id=EventId(event(scenario)), author=ALICE))
 
 
+def edits(text: str, event: Callable[[Scenario], str]) -> Callable[[Scenario], Any]:
+    def edit(scenario: Scenario) -> Any:
+        scenario.count += 1
+        message = InboundMessage(
+            event_id=EventId(f"{scenario.count:064d}"),
+            author=ALICE,
+            text=text,
+            created_at=scenario.now // 1000,
+            conversation=ID,
+            starts=False,
+            edits=EventId(event(scenario)),
+        )
+        return scenario.handle(MessageReceived(message=message, role=Role.OWNER, name="alice"))
+
+    return edit
+
+
 def newest(kind: type[r.Record]) -> Callable[[Scenario], str]:
     return lambda scenario: str(scenario.records(kind)[-1].event_id)
 
@@ -135,7 +152,10 @@ TABLE: list[tuple[Callable[[], Scenario], Callable[[Scenario], Any], list[str]]]
     (working, reacts("👍", newest(r.MessageRecorded)), []),
     (working, deletes(newest(r.MessageRecorded)), ["message"]),
     (working, deletes(lambda _: "e" * 64), []),
+    (working, edits("hullo", newest(r.MessageRecorded)), ["edit"]),
+    (working, edits("/stop", newest(r.MessageRecorded)), ["edit", "awake", "command"]),
     (ended, writes("hello"), ["awake", "kind"]),
+    (ended, edits("hullo", newest(r.MessageRecorded)), ["edit"]),
     (ended, reacts("🛑", newest(r.MessageRecorded)), []),
     (asking, writes("yes"), ["awake", "kind", "question"]),
     (asking, replies("yes"), ["awake", "kind", "question"]),

@@ -437,7 +437,7 @@ def test_retry_runs_the_last_turn_again_without_the_router_once_no_one_is_at_wor
     [
         ("new", "/retry", "waiting", "There is nothing to go on with yet; write what you want."),
         ("new", "/continue", "waiting", "There is nothing to go on with yet; write what you want."),
-        ("new", "/stop", "waiting", "Nothing is running."),
+        ("new", "/stop", "waiting", "Nothing is running here. To stop work, reply to it with `/stop`."),
         ("new", "/quick", "waiting", "As you wish"),
         ("new", "/frobnicate it", "waiting", "There is no command /frobnicate. `/help` lists them. Nothing was"),
         ("waiting", "/stop", "waiting", "Nothing is running."),

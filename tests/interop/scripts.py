@@ -1,4 +1,4 @@
-"""The clients in JavaScript: their packages, and one of them as a process with commands and reports."""
+"""The clients in JavaScript, their packages, and any client as a process with orders and reports."""
 
 import asyncio
 import fcntl
@@ -123,20 +123,14 @@ class Script(Client):
 
 
 @asynccontextmanager
-async def script(name: str, url: str, secret: str) -> AsyncIterator[Script]:
-    """Run a client of `clients/`, connected to a relay with a person's key."""
+async def started(*words: str) -> AsyncIterator[Script]:
+    """Run a client as a process that takes orders and reports, one JSON object to a line."""
     process = await asyncio.create_subprocess_exec(
-        "node",
-        str(HERE / "clients" / name),
-        cwd=HERE,
-        limit=2**22,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
+        *words, cwd=HERE, limit=2**22, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
     )
     client = Script(process)
     taking_in = asyncio.create_task(client.take_in())
     try:
-        client.pubkey = (await client.do("join", url=url, secret=secret))["pubkey"]
         yield client
     finally:
         if process.returncode is None:
@@ -146,6 +140,14 @@ async def script(name: str, url: str, secret: str) -> AsyncIterator[Script]:
         await asyncio.wait({taking_in}, timeout=PATIENCE)
         taking_in.cancel()
     taking_in.result()
+
+
+@asynccontextmanager
+async def script(name: str, url: str, secret: str) -> AsyncIterator[Script]:
+    """Run a client of `clients/`, connected to a relay with a person's key."""
+    async with started("node", str(HERE / "clients" / name)) as client:
+        client.pubkey = (await client.do("join", url=url, secret=secret))["pubkey"]
+        yield client
 
 
 @asynccontextmanager

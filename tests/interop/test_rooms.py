@@ -13,12 +13,13 @@ from tenex.nostr.events import unsigned_event
 from tenex.nostr.keys import SecretKey, npub
 from tenex.service.client import ask
 from tests.fakes.modelscripts import Team
-from tests.fakes.modelserver import ModelServer, model_server
+from tests.fakes.modelserver import ModelServer
 from tests.kits.daemon_approvals import UNCONFINED, answers, ended, runs, times
 from tests.kits.room_person import RoomPerson, room_person
 from tests.kits.room_relay import Raw, RoomRelay, Rules, room_relay
+from tests.kits.room_work import workplace
 from tests.service.kit import Folder, of_kind
-from tests.service.loopback import folder_with_model, serving
+from tests.service.loopback import serving
 
 from .daemons import Daemon, in_process
 
@@ -209,11 +210,12 @@ class Working(NamedTuple):
 
 @asynccontextmanager
 async def at_work_in_a_room(data: Path, settings: str = "") -> AsyncIterator[Working]:
-    async with room_relay(Rules()) as relay, model_server(Team(worker=runs())) as server:
-        folder = folder_with_model(data, relay.url, server, f"{UNCONFINED}{settings}")
-        room = relay.make("room", folder.owner.public, *folder.public_keys)
-        async with room_person(relay, folder.owner, room) as owner:
-            yield Working(relay, folder, server, room, owner)
+    model = Team(worker=runs())
+    async with (
+        workplace(data, model, f"{UNCONFINED}{settings}") as place,
+        room_person(place.relay, place.folder.owner, place.room) as owner,
+    ):
+        yield Working(*place, owner)
 
 
 async def asked_in(working: Working) -> tuple[str, Raw]:

@@ -37,6 +37,15 @@ class RoomPerson:
         """React to an event, which is all that the reaction names; the relay must take it. Returns its id."""
         return await self._publish(note(self.key, picture, ["e", event_id], kind=7))
 
+    async def edit(self, room: str, event_id: str, text: str, *tags: Sequence[str]) -> str:
+        """Replace the text of an own message; the relay must take it. Returns the edit's id."""
+        return await self._publish(note(self.key, text, ["h", room], ["e", event_id], *tags, kind=40003))
+
+    async def delete(self, event_id: str, room: str = "") -> str:
+        """Delete a message: by a kind 9005 in its room, or by a kind 5 that names it alone."""
+        tags = [["h", room]] if room else []
+        return await self._publish(note(self.key, "", *tags, ["e", event_id], kind=9005 if room else 5))
+
     async def publish(self, kind: int, content: str, *tags: Sequence[str]) -> str:
         """Publish any event; the relay must take it. Returns its id."""
         return await self._publish(note(self.key, content, *tags, kind=kind))

@@ -2,7 +2,7 @@
 
 The rules are those of the relay of github.com/block/buzz in September 2026, and the texts of the answers are quoted
 from its sources. With `Rules.plain()` it is a relay of NIP-29 alone: many keys to a connection, every kind, live events
-to every subscription that matches. Left out: files, edits, git, direct messages.
+to every subscription that matches. Its store of files is `relay_store`. Left out: git.
 """
 
 import asyncio
@@ -25,6 +25,7 @@ from tenex.nostr.filters import Matcher
 from tenex.nostr.keys import SecretKey
 
 from . import room_interactions as interactions
+from .relay_store import QUIET, RelayStore, StoreConnection, given
 from .room_interactions import Interactions
 
 Raw = dict[str, Any]
@@ -35,6 +36,8 @@ IN_A_ROOM: Final = frozenset({9, 40002, 40003, 40008, 45001, 45003, 9000, 9001, 
 """`invalid: channel-scoped events must include an h tag`."""
 KINDS: Final = OF_THE_WORKSPACE | IN_A_ROOM | {5, 7, 1059, 9007, 9021}
 """All others are refused: `restricted: unknown event kind`."""
+MODERATING: Final = frozenset({"owner", "admin"})
+"""Roles that may delete what others wrote."""
 GATED: Final = frozenset({1059, 24200, 30622, 44100, 44101, 44200})
 """Kinds that are given only to a filter whose `#p` is exactly the key of the connection."""
 AUTH_WITHIN: Final = 5.0
@@ -64,6 +67,8 @@ class Rules:
     """Events of a key, and in how many seconds."""
     threads: bool = True
     """Marks of replies are checked, and 39000 has the type of a room in `t`."""
+    store: bool = True
+    """Files are stored on its host."""
     interactions: bool = False
     """Prompts with buttons are taken, and the document says so: an experiment of Buzz's that operators switch on."""
     max_subscriptions: int = 1024
@@ -74,7 +79,8 @@ class Rules:
     def plain(cls, **more: Any) -> Self:
         """The rules of NIP-29 alone."""
         off = dict.fromkeys(
-            ("one_key", "auth_first", "live_by_room", "gated", "listed_kinds", "dates", "quotas", "threads"), False
+            ("one_key", "auth_first", "live_by_room", "gated", "listed_kinds", "dates", "quotas", "threads", "store"),
+            False,
         )
         return cls(**{**off, **more})
 
@@ -86,6 +92,8 @@ class Room:
     id: str
     name: str
     private: bool = False
+    sort: str = "stream"
+    """`stream`, `forum` or `dm`."""
     members: dict[str, str] = field(default_factory=dict)
 
 
@@ -112,6 +120,7 @@ class RoomRelay:
         self.clients: set[_Client] = set()
         self.usage: defaultdict[tuple[str, str], deque[float]] = defaultdict(deque)
         self.interactions = Interactions(self._say, lambda key, room: key in self.rooms[room].members, now)
+        self.store = RelayStore(is_member=self._is_known, now=now, is_there=rules.store)
         self._server: Server | None = None
 
     @property
@@ -120,9 +129,9 @@ class RoomRelay:
 
     # ---- what a test does to it ----
 
-    def make(self, name: str, *members: str, private: bool = False) -> str:
+    def make(self, name: str, *members: str, private: bool = False, sort: str = "stream") -> str:
         """Make a room with these members; returns its id."""
-        room = Room(id=str(uuid.uuid4()), name=name, private=private)
+        room = Room(id=str(uuid.uuid4()), name=name, private=private, sort=sort)
         self.rooms[room.id] = room
         for member in members:
             room.members[member] = "member"
@@ -160,6 +169,7 @@ class RoomRelay:
 
     async def start(self) -> None:
         """Listen; after a stop on the same port."""
+        connection = type("Connection", (StoreConnection,), {"store": self.store})
         self._server = await serve(
             self._talk,
             "127.0.0.1",
@@ -168,8 +178,11 @@ class RoomRelay:
             ping_interval=None,
             close_timeout=0.2,
             max_size=1 << 21,
+            create_connection=connection,
+            logger=QUIET,
         )
         self.port = next(iter(self._server.sockets)).getsockname()[1]
+        self.store.url = f"http://127.0.0.1:{self.port}"
 
     # ---- what it does ----
 
@@ -186,11 +199,13 @@ class RoomRelay:
         return str(event["id"])
 
     def _announce(self, room: Room) -> None:
-        head = [["d", room.id], *([["t", "stream"]] if self.rules.threads else [])]
+        head = [["d", room.id], *([["t", room.sort]] if self.rules.threads else [])]
         is_private = ["private" if room.private else "public"]
         self._by_relay(39000, [*head, ["name", room.name], is_private, ["closed"]], room.id)
         members = [["p", key, "", role] for key, role in room.members.items()]
         self._by_relay(39002, [*head, *members], room.id)
+        moderators = [["p", key, role] for key, role in room.members.items() if role in MODERATING]
+        self._by_relay(39001, [["d", room.id], *moderators], room.id)
 
     def _take(self, event: Raw, room: str) -> None:
         if not 20000 <= event["kind"] < 30000:
@@ -240,6 +255,7 @@ class RoomRelay:
         if kind in IN_A_ROOM | {interactions.PROMPT}:
             self._check_thread(event, room_id)
         self._check_interaction(event, room_id)
+        self._check_target(event, target)
         return room_id
 
     def _check_kind(self, kind: int) -> None:
@@ -278,6 +294,24 @@ class RoomRelay:
             root = parent[0]["id"]
         if marks.get("root", marks["reply"]) != root:
             raise RefusedEvent("invalid: root tag does not match thread ancestry")
+
+    def _check_target(self, event: Raw, target: tuple[Raw, str] | None) -> None:
+        """An edit or a deletion is of what is there, by its author; a 9005 may be by who moderates the room."""
+        kind = event["kind"]
+        if kind not in (5, 9005, 40003):
+            return
+        if kind == 5 and len(_values(event, "e") + _values(event, "a")) != 1:
+            raise RefusedEvent("invalid: deletion must reference exactly one target")
+        if target is None:
+            if kind == 5:
+                return
+            raise RefusedEvent("invalid: target event not found")
+        if kind != 5 and target[1] not in _values(event, "h"):
+            raise RefusedEvent("invalid: target event belongs to a different channel")
+        room = self.rooms.get(target[1])
+        is_moderated = room is not None and room.members.get(event["pubkey"]) in MODERATING
+        if target[0]["pubkey"] != event["pubkey"] and not (kind == 9005 and is_moderated):
+            raise RefusedEvent("restricted: not the author")
 
     def wait_for(self, key: str, what: str, limit: tuple[int, float]) -> int:
         """Count a use of a quota; the seconds to wait where it is over, else 0."""
@@ -321,7 +355,14 @@ class RoomRelay:
         self.answers.append((event, False, why))
         client.send("OK", event["id"], False, why)
 
+    def _is_known(self, key: str) -> bool:
+        """Whether a key is a member of the workspace: of a room of it at least."""
+        return any(key in room.members for room in self.rooms.values())
+
     def _document(self, connection: ServerConnection, request: Request) -> Response | None:
+        file = given(self.store, request)
+        if file is not None:
+            return file
         if "nostr+json" not in request.headers.get("Accept", ""):
             return None
         limits = {"max_message_length": 524288, "max_subscriptions": self.rules.max_subscriptions, "max_limit": 10000}

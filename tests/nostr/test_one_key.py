@@ -2,10 +2,12 @@
 
 import asyncio
 import time
+from dataclasses import replace
 from typing import Any
 
 from tenex.nostr.keys import SecretKey
 from tenex.nostr.pool import RelayPool
+from tenex.nostr.timeouts import RelayTimeouts
 from tests.kits.room_relay import RoomRelay, Rules, room_relay
 
 from .kit import ALICE, BOB, FAST, NOTES, note, running
@@ -14,16 +16,22 @@ CAROL = SecretKey(b"\x21" * 32)
 KEYS = {key.public: key for key in (ALICE, BOB, CAROL)}
 
 
-def pool_of(relay: RoomRelay, **options: Any) -> RelayPool:
+def pool_of(relay: RoomRelay, timeouts: RelayTimeouts = FAST, **options: Any) -> RelayPool:
     return RelayPool(
         [relay.url],
         on_event=lambda *_: None,
         identity=ALICE,
         more_identities=lambda: KEYS.values(),
         key_of=KEYS.get,
-        timeouts=FAST,
+        timeouts=timeouts,
         **options,
     )
+
+
+async def all_received(pool: RelayPool) -> None:
+    """Wait until what was stored is read."""
+    while pool.status()[0].received_until is None:
+        await asyncio.sleep(0.01)
 
 
 async def test_each_key_publishes_by_a_connection_of_its_own_where_the_relay_demands_it() -> None:
@@ -99,6 +107,25 @@ async def test_a_key_is_shown_before_many_requests_are_sent_at_the_slow_rate() -
                 await asyncio.sleep(0.01)
         before = relay.frames.index(next(frame for frame in relay.frames if frame[2] == "AUTH"))
         assert before <= FAST.one_key_frames, "no more than may follow at once"
+
+
+async def test_requests_that_wait_for_their_turn_at_the_slow_rate_are_sent_once() -> None:
+    """They wait longer in all than an answer to one is waited for."""
+    patient = replace(FAST, one_key_frames=2, one_key_frames_per_second=20.0, probe_timeout=0.3, eose_timeout=0.3)
+    async with room_relay(Rules()) as relay, running(pool_of(relay, timeouts=patient), notes=NOTES) as pool:
+        rooms = [relay.make(f"room {number}", ALICE.public) for number in range(20)]
+        said = note(by=BOB, kind=9, at=int(time.time()), tags=[["h", relay.make("other", BOB.public)]])
+        assert (await pool.publish(said, relay.url)).accepted
+        await pool.informed(relay.url)
+        async with asyncio.timeout(30):
+            await all_received(pool)
+            relay.frames.clear()
+            began = int(time.time()) - 60
+            for room in rooms:
+                pool.subscribe_at(relay.url, room, [{"kinds": [9], "#h": [room]}], began)
+            await all_received(pool)
+        asked = [word for _, key, word in relay.frames if key == ALICE.public and word == "REQ"]
+        assert len(asked) == 2 * len(rooms), "one for what is new, one for the past"
 
 
 async def test_a_relay_whose_document_says_that_it_takes_few_subscriptions_is_read_all_the_same() -> None:

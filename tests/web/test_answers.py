@@ -18,7 +18,7 @@ from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.events import is_genuine, parse_event, sign, to_wire, unsigned_event
 from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.nostr.threading import read_event
-from tenex.web import asks, reply
+from tenex.operations import asks, replies
 from tests.cli.journals import ONE, TWO, changed, renamed
 from tests.fakes.scenario import WAITS, Router, Scenario, agent, model_by_phase, route, scenario_at
 from tests.fakes.scenario import reply as reply_of
@@ -107,14 +107,14 @@ async def test_a_message_can_be_written_in_a_conversation(tmp_path: Path, relay:
 async def test_a_relay_that_is_away_is_reported_and_the_question_stays(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reply, "PATIENCE", 0.2)
+    monkeypatch.setattr(replies, "PATIENCE", 0.2)
     away = {**ADDRESSES["notes"], "relays": ["ws://127.0.0.1:1"]}
     decisions = changed(renamed(TWO, asking().journal), ConversationStarted, address=away)
     await rewrite(data, {TWO: changed(decisions, MessageSent, relays=("ws://127.0.0.1:1",))})
     async with served(data) as pages:
         failed = await answer(pages)
         assert failed.status_code == 502
-        assert "No relay took the answer" in failed.text
+        assert "No relay took the message" in failed.text
         assert (await pages.get("/")).of_class("ask")
 
 

@@ -11,8 +11,8 @@ from tenex.core.ids import ConversationId, EventId, Millis, PublicKey
 from tenex.core.port_values import UnsignedEvent
 from tenex.core.projection import project
 from tenex.core.text.foreign import well_formed
+from tenex.operations.asks import Ask, Replied, ShownCall
 from tenex.web import maps
-from tenex.web.asks import Ask, Replied, ShownCall
 from tenex.web.export import as_html
 from tenex.web.maps import map_of
 from tenex.web.rendering import markdown, matched, page

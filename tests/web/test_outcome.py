@@ -9,7 +9,7 @@ from tenex.core import records as r
 from tenex.core.ids import EventId
 from tenex.core.signals import ApprovalDecided
 from tenex.nostr.embedded import embedded_relay
-from tenex.web.asks import Kind
+from tenex.operations.asks import Kind
 from tenex.web.outcome import outcome_of
 from tests.fakes.modelscripts import Team
 from tests.fakes.scenario import Scenario

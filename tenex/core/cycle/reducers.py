@@ -75,12 +75,17 @@ def message_of(state: State, record: r.MessageRecorded) -> Message:
         cycle=state.cycle.number,
         turn=state.work.turn.turn_id if state.work.turn else None,
         is_first=state.cycle.status == "waiting",
+        edits=record.edits or "",
+        edited_at=record.created_at if record.edits else 0,
+        is_correction=record.is_correction,
     )
 
 
 @CYCLE.on(r.MessageRecorded)
 def _wrote(cycle: Cycle, record: r.MessageRecorded, before: State) -> Cycle:
     messages = of_cycle(cycle.messages, message_of(before, record), first=1)  # what began it stays, however many follow
+    if record.is_correction:
+        return replace(cycle, messages=messages)
     cycle = replace(cycle.written(), messages=messages)
     is_endless = not before.has_begun_kind and any(kind.is_endless for kind in before.kinds.values())
     if is_endless and before.work.turn is None:

@@ -1,5 +1,6 @@
 """Files that go to users with messages: which ones a message takes, and what of them is in its text."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -14,8 +15,13 @@ from .records import Purpose
 WITHOUT_FILES: Final[tuple[Purpose, ...]] = ("announcement", "progress", "reminder")
 """What is said while the work goes on: files go with what comes of it."""
 
+_BRACKETS: Final = re.compile(r"[\[\]\\]")
+"""What would end the words of a link in Markdown."""
 
-def destination(state: State, person: PublicKey | None, role: Role | None) -> FileDestination:
+
+def destination(
+    state: State, person: PublicKey | None, role: Role | None, speaker: PublicKey | None = None
+) -> FileDestination:
     """Where a file goes that is sent now on behalf of a user."""
     return FileDestination(
         address=state.identity.address,
@@ -23,6 +29,7 @@ def destination(state: State, person: PublicKey | None, role: Role | None) -> Fi
         person=person,
         role=role,
         waiting=sum(map(len, state.delivery.attached.values())),
+        speaker=speaker,
     )
 
 
@@ -39,12 +46,16 @@ def taken_along(state: State, run: RunId | None) -> tuple[AttachedFile, ...]:
 def words_with_files(text: str, files: Sequence[AttachedFile], address: Mapping[str, Any]) -> str:
     """The text of a message with what is read of its files: addresses, and words in place of those that were not sent.
 
-    In direct messages a file has an event of its own.
+    In direct messages a file has an event of its own. Where clients draw Markdown an address is a picture or a link.
     """
     parts = [text] if text.strip() else []
     for file in files:
         if not file.url:
             parts.append(file.instead)
+        elif address.get("markdown"):
+            words = " ".join(_BRACKETS.sub(r"\\\g<0>", _label(file)).split())
+            mark = "!" if file.media_type.startswith("image/") else ""
+            parts.append(f"{mark}[{words}]({file.url})")
         elif not room_of(address):
             parts.append(f"{_label(file)}\n{file.url}")
     return "\n\n".join(parts)

@@ -34,6 +34,8 @@ PEOPLE = 50
 
 @DELIVERY.on(r.MessageRecorded)
 def _wrote(delivery: Delivery, record: r.MessageRecorded, _: State) -> Delivery:
+    if record.is_correction:
+        return delivery
     return replace(
         delivery,
         origin=record.origin,

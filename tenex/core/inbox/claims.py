@@ -5,6 +5,9 @@ it. What a message brings before anybody takes it is a claim too, one that is ne
 that a person is awake. `record` is a form that the kind of conversation asks about, within its own claim, once it has
 recorded the message: an answer to a question is a message that agents read like any other.
 
+An edit comes before all but duplicates: before work has begun the message is withdrawn and its new text taken as a new
+one; later agents are shown the new text (`_edit`).
+
 A text is read before it is asked about (`_read`): names are written as `@SLUG`, the commands at its beginning are cut
 off, and a reply to a reminder is one to the thread. That records nothing. The commands are given once the request is
 taken, since they are for the cycle that it may begin; then the command of its last line, which may end that.
@@ -18,6 +21,7 @@ of them ask (`open_questions`).
 """
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any, Final
 
 from tenex.core import records as r
@@ -31,7 +35,8 @@ from tenex.core.kind import all_kinds, can_begin, has_own_work, kind_of_conversa
 from tenex.core.people import permissions
 from tenex.core.people.decider import person
 from tenex.core.people.permissions import Decision
-from tenex.core.signals import MessageDeleted, MessageReceived
+from tenex.core.people.trust import chat_of
+from tenex.core.signals import InboundMessage, MessageDeleted, MessageReceived
 from tenex.core.state import State
 from tenex.core.text.amounts import count
 from tenex.core.text.names import with_names, without_mentions
@@ -51,10 +56,12 @@ from .commands import (
     split_request,
     stop,
 )
-from .decide import answers_question
+from .decide import answers_question, record_correction
 from .message import DELETED, Message
 from .reactions import may_reply, may_stop, means_stop, reply_by
 from .received_files import MOST, NO_TRANSCRIPTION, missing_files
+
+_SEQ: Final = attrgetter("seq")
 
 MACHINES = 6
 """Messages of agents elsewhere that are answered until a person writes: enough for a question and a correction."""
@@ -123,6 +130,44 @@ def _read(transaction: Transaction, signal: MessageReceived) -> Reading:
 
 
 # ---- each message ----
+
+
+def _edit(transaction: Transaction, reading: Reading) -> bool:
+    """Take new words for a message; False where they are to be read as a message by the claims below.
+
+    Before work on it has begun a person expects the new words to be all that counts. Later the work goes on, and who
+    does it reads what was meant. What is a command now is given in any case: an edit to `/stop` is meant to stop.
+    """
+    state = transaction.state
+    signal = reading.whole
+    message = signal.message
+    is_here = chat_of(message.address) == chat_of(state.identity.address)
+    if not is_here or message.edits not in state.identity.seen:
+        return True
+    original = _edited_message(state, message)
+    if original is not None:
+        is_same = reading.signal.message.text == original.text
+        if is_same or original.text == DELETED or message.created_at < original.edited_at:
+            return True
+    if reading.is_command:
+        return False
+    if original is not None and not _was_read(state, original):
+        _withdraw(transaction, original, was_read=False)
+        return False
+
+    record_correction(transaction, signal, original)
+    if original is None:
+        notify(transaction, "An edit changes no command and no answer. Write it anew.")
+    elif state.reads_messages or state.has_open_kind:
+        notify(transaction, "What you edited was read before, and work goes on as it was. `/stop` ends it.")
+    return True
+
+
+def _edited_message(state: State, message: InboundMessage) -> Message | None:
+    """The newest form of what an edit is of, by the same author."""
+    written = {m.seq: m for m in (*state.memory.earlier, *state.memory.recent, *state.cycle.messages)}
+    theirs = (m for m in written.values() if m.role is not None and m.author == message.author)
+    return max((m for m in theirs if message.edits in (m.event_id, m.edits)), key=_SEQ, default=None)
 
 
 def _is_refused(state: State, reading: Reading) -> bool:
@@ -335,32 +380,44 @@ def _report_once(transaction: Transaction, text: str) -> None:
 # ---- deletions ----
 
 
-def _deleted_message(state: State, signal: MessageDeleted) -> Message | None:
+def _deleted_messages(state: State, signal: MessageDeleted) -> list[Message]:
+    """A message and the edits of it, the oldest first."""
     messages = {
         message.seq: message for message in (*state.memory.earlier, *state.memory.recent, *state.cycle.messages)
     }
-    return next((message for message in messages.values() if _is_of(message, signal)), None)
+    return sorted((message for message in messages.values() if _is_of(message, signal)), key=_SEQ)
 
 
 def _withdraw_message(transaction: Transaction, signal: MessageDeleted) -> bool:
-    """Withdraw a message that its author deleted, and stop the work on it, if nothing else asks for that."""
-    state = transaction.state
-    deleted = _deleted_message(state, signal)
-    if deleted is None:
-        return False
+    """Withdraw a message that was deleted, and stop the work on it, if nothing else asks for that."""
+    deleted = _deleted_messages(transaction.state, signal)
+    by = "You" if signal.author is not None else "The moderation of this room"
+    for message in deleted:
+        state = transaction.state
+        was_read = _was_read(state, message)
+        is_under_way = state.work.turn is not None or state.router.question is not None
+        is_under_way = is_under_way or state.reads_messages or state.has_open_kind or has_own_work(state)
+        _withdraw(transaction, message, was_read=was_read)
+        is_asked = was_read and not message.is_correction
+        if is_asked and is_under_way and state.cycle.status == "active":
+            _end_work_on(transaction, message, by)
+    return bool(deleted)
+
+
+def _was_read(state: State, message: Message) -> bool:
+    """Whether work on a message has begun."""
     shown = max((run.shown for run in state.work.runs.values()), default=0)
     is_begun = state.reads_messages or state.has_open_kind
-    was_read = is_begun or deleted.is_settled or deleted.seq <= max(state.memory.answered, shown)
-    was_title = str(deleted.event_id) == str(state.id) or state.identity.title == title_of(deleted.text)
-    transaction.add(r.MessageWithdrawn, message=deleted.seq, was_read=was_read, was_title=was_title)
+    return is_begun or message.is_settled or message.seq <= max(state.memory.answered, shown)
 
-    is_under_way = state.work.turn is not None or state.router.question is not None or is_begun
-    is_under_way = is_under_way or has_own_work(state)
-    if was_read and is_under_way and state.cycle.status == "active":
-        _end_work_on(transaction, deleted)
-    elif not was_read and _waits_for_nothing(state):
+
+def _withdraw(transaction: Transaction, message: Message, *, was_read: bool) -> None:
+    """Record that a message is taken back; where nothing else is to be done, the conversation waits."""
+    state = transaction.state
+    was_title = str(message.event_id) == str(state.id) or state.identity.title == title_of(message.text)
+    transaction.add(r.MessageWithdrawn, message=message.seq, was_read=was_read, was_title=was_title)
+    if not was_read and _waits_for_nothing(transaction.state):
         transaction.add(r.Waiting, reason="user")
-    return True
 
 
 def _waits_for_nothing(state: State) -> bool:
@@ -369,7 +426,7 @@ def _waits_for_nothing(state: State) -> bool:
     return is_active and not state.unanswered and not has_own_work(state)
 
 
-def _end_work_on(transaction: Transaction, deleted: Message) -> None:
+def _end_work_on(transaction: Transaction, deleted: Message, by: str) -> None:
     """Stop what is under way if all was deleted that it is for, by people who may stop it or who alone asked for it."""
     state = transaction.state
     messages = [message for message in state.cycle.messages if message.role is not None]
@@ -381,9 +438,10 @@ def _end_work_on(transaction: Transaction, deleted: Message) -> None:
     )
     is_asked_by_others = any(message.text != DELETED for message in asking)
     if not may_stop or is_asked_by_others or all(message.seq != deleted.seq for message in asking):
-        notify(transaction, "What you deleted was read before, and work goes on. `/stop` ends it.")
+        what = f"What {by[0].lower()}{by[1:]} deleted"
+        notify(transaction, f"{what} was read before, and work goes on. `/stop` ends it.")
         return
-    stop(transaction, deleted.name, why="You deleted what this was for. ")
+    stop(transaction, deleted.name, why=f"{by} deleted what this was for. ")
 
 
 def _asking(state: State, messages: Sequence[Message]) -> list[Message]:
@@ -398,7 +456,7 @@ def _asking(state: State, messages: Sequence[Message]) -> list[Message]:
 
 
 def _is_of(message: Message, signal: MessageDeleted) -> bool:
-    is_same = message.event_id == signal.event_id and message.author == signal.author
+    is_same = signal.event_id in (message.event_id, message.edits) and signal.author in (None, message.author)
     return is_same and message.role is not None and message.text != DELETED
 
 
@@ -411,6 +469,7 @@ _DELETION: Final[frozenset[Form]] = frozenset({"deletion"})
 
 CLAIMS_BEFORE_KINDS: Final[tuple[Claim[Any], ...]] = (
     Claim(name="duplicate", reads=_TEXT | _REACTION, wants=_is_refused, take=lambda *_: True),
+    Claim(name="edit", reads=_TEXT, wants=lambda _, it: it.whole.message.edits is not None, take=_edit),
     Claim(name="stop sign", reads=_REACTION, wants=lambda state, it: may_stop(state, it.signal), take=_stop),
     Claim(name="beginning", reads=_TEXT, wants=lambda state, _: state.cycle.status == "new", take=_begin),
     Claim(name="awake", reads=_TEXT, wants=lambda _, it: not it.signal.is_plain, take=_note_awake),
@@ -427,7 +486,7 @@ CLAIMS_BEFORE_KINDS: Final[tuple[Claim[Any], ...]] = (
     Claim(
         name="message",
         reads=_DELETION,
-        wants=lambda state, signal: _deleted_message(state, signal) is not None,
+        wants=lambda state, signal: bool(_deleted_messages(state, signal)),
         take=_withdraw_message,
     ),
 )

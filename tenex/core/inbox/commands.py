@@ -341,9 +341,16 @@ def stop(transaction: Transaction, name: str, *, quiet: bool = False, why: str =
         then = "`/continue` goes on, `/new` ends it."
     if not quiet:
         what = ", ".join(running) or ("the orchestrator" if asked else "")
-        notify(transaction, f"{why}Stopped: {what}. {then}" if what else "Nothing is running.")
+        notify(transaction, f"{why}Stopped: {what}. {then}" if what else _nothing_runs(transaction.state))
     if transaction.state.cycle.status == "active":
         transaction.add(r.Waiting, reason="stopped")
+
+
+def _nothing_runs(state: State) -> str:
+    """That there is nothing to stop; to who has begun a conversation by that, also where it would be."""
+    is_blank = not state.cycle.messages and not state.cycle.turns and state.cycle.number == 1
+    elsewhere = is_blank and not room_of(state.identity.address)
+    return "Nothing is running here. To stop work, reply to it with `/stop`." if elsewhere else "Nothing is running."
 
 
 def set_verbosity(transaction: Transaction, command: Command, signal: MessageReceived) -> None:

@@ -67,6 +67,34 @@ def record_message(transaction: Transaction, signal: MessageReceived) -> r.Messa
         by_machine=message.by_machine,
         by_program=signal.is_plain,
         files=signal.files,
+        edits=message.edits,
+    )
+
+
+def record_correction(transaction: Transaction, signal: MessageReceived, original: Message | None) -> None:
+    """Record new words for a message that agents have read: they read these too, and nobody is asked to act on them.
+
+    `original` is what it replaces; None where that is no message that agents read.
+    """
+    message = signal.message
+    what = f"an earlier message of theirs, {_quotation(original.text)}" if original is not None else "a command"
+    sentences = [f"It is the corrected text of {what}, and no new request"]
+    sentences += sentences_about(signal.files, message.text, message.files_left_out)
+    transaction.add(
+        r.MessageRecorded,
+        event_id=message.event_id,
+        author=message.author,
+        name=signal.name,
+        role=signal.role,
+        text=message.text,
+        created_at=message.created_at,
+        context=". ".join(sentences),
+        is_outside=is_outside(transaction.state.identity.address, message.address),
+        by_machine=message.by_machine,
+        by_program=signal.is_plain,
+        files=signal.files,
+        edits=message.edits,
+        is_correction=True,
     )
 
 

@@ -67,10 +67,17 @@ class Message:
     Not so in snapshots that were written before it was kept: they are still right.
     """
 
+    edits: str = ""
+    """The event whose words it replaces; "" where it is no edit."""
+    edited_at: int = field(default=0, compare=False)
+    """Seconds, by the author's clock: the date of an edit."""
+    is_correction: bool = False
+    """Whether work on what it replaces had begun, so that it asks for nothing more."""
+
     @property
     def is_settled(self) -> bool:
         """Whether nothing of it is left to be done, whatever agents were shown."""
-        return self.is_answer or self.settlement is not None
+        return self.is_answer or self.is_correction or self.settlement is not None
 
     def blanked(self, seq: int) -> "Message":
         """The same without its words, if it is the message `seq`."""

@@ -59,6 +59,10 @@ class NamedFile:
     encryption: FileEncryption | None = None
     is_declared: bool = False
     """Whether a client declares it as a file; else it is a link that ends like one."""
+    store: str = ""
+    """The relay that has it on its own host, where the message was written in a room of that relay."""
+    room: str = ""
+    """That room."""
 
     @property
     def is_picture(self) -> bool:

@@ -33,6 +33,10 @@ class MessageRecorded(Record):
     """A program wrote it for its author: it is text alone, and decides nothing."""
     files: tuple[ReceivedFile, ...] = ()
     """What became of the files that it names."""
+    edits: EventId | None = None
+    """The message of theirs whose words these replace."""
+    is_correction: bool = False
+    """Whether work on that message had begun: agents read the new words once, and they ask for nothing more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@
     unfinished     the agents who were shown it failed or were stopped
     thanks, waiver the router took it so, on these words, which code has checked
     answer         it answered a question of ours
+    correction     it corrected words that agents had read: they read it, and nothing was left to be done
     next_cycle     it came where nothing could be carried out any more: the next cycle begins with it
     stopped        a user stopped the work, or ended the cycle, before an agent was shown it
     deleted        its author deleted it
@@ -25,7 +26,9 @@ from tenex.core.phases import AFTER_WORK
 from tenex.core.state import State
 from tenex.core.work.turn import OrchestratorTurn
 
-FateKind = SettledAs | Literal["answered", "unfinished", "answer", "next_cycle", "stopped", "deleted", "open"]
+FateKind = (
+    SettledAs | Literal["answered", "unfinished", "answer", "correction", "next_cycle", "stopped", "deleted", "open"]
+)
 
 _SEQ: Final = attrgetter("seq")
 
@@ -67,6 +70,8 @@ class Fates:
         settlement = message.settlement
         if settlement is not None:
             return Fate(kind=settlement.kind, turn=settlement.turn, words=settlement.words)
+        if message.is_correction:
+            return Fate(kind="correction")
         if message.is_answer:
             return Fate(kind="answer")
         if message.seq in self._requests:

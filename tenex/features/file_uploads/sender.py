@@ -1,4 +1,4 @@
-"""Chooses the servers of a file, encrypts it where its conversation is encrypted, and uploads it (ADR 93)."""
+"""Chooses the servers of a file, encrypts it where its conversation is encrypted, and uploads it (ADR 93, ADR 104)."""
 
 import asyncio
 import hmac
@@ -11,7 +11,7 @@ from tenex.core.errors import FileNotSent
 from tenex.core.ids import PublicKey
 from tenex.core.port_values import AttachedFile, FileDestination, UnsignedEvent
 from tenex.core.ports import Clock, OutgoingMessage
-from tenex.nostr.blossom import SERVER_LIST, FileServer, servers_in, upload
+from tenex.nostr.blossom import SERVER_LIST, FileServer, NoFileServer, servers_in, store_of, upload
 from tenex.nostr.encrypted_file import EncryptedFile, encrypt_with
 from tenex.nostr.events import Event, Sign
 from tenex.nostr.keys import Key, SecretKey
@@ -21,6 +21,7 @@ from tenex.nostr.threading.direct import DIRECT, LEGACY
 LOOK_UP: Final = 3.0
 """Seconds for the servers of a person."""
 
+NONE_SET: Final = "no file server is set (`files.servers`)"
 _ENCRYPTED: Final = "application/octet-stream"
 """What a server is told of an encrypted file."""
 _PURPOSE: Final = b"tenex: key and nonce of a file\0"
@@ -34,7 +35,11 @@ class Relays(Protocol):
 
 
 class BlossomSender:
-    """`FileSender` to Blossom servers: those of the settings, else those that the person has published."""
+    """`FileSender` to Blossom servers: those of the settings, else those that the person has published.
+
+    In a room (NIP-29) the store of its relay comes first, whose members can read it. Whether the relay has one is seen
+    by its answer, and remembered for as long as the process runs.
+    """
 
     def __init__(
         self,
@@ -62,6 +67,8 @@ class BlossomSender:
         self._project = project
         self._sign = sign
         self._clock = clock
+        self._without_store: set[str] = set()
+        """Relays that have answered as those without a store."""
 
     async def send(
         self, data: bytes, *, name: str, media_type: str, unique: str, destination: FileDestination
@@ -73,11 +80,10 @@ class BlossomSender:
         scheme = scheme_of(_draft(destination, project.public))
         if scheme is LEGACY:
             raise FileNotSent("direct messages of kind 4 (NIP-04) carry no files")
-        servers = await self._servers_for(destination)
-        if not servers:
-            raise FileNotSent("no file server is set (`files.servers`)")
-
         if scheme is DIRECT:
+            servers = await self._servers_for(destination)
+            if not servers:
+                raise FileNotSent(NONE_SET)
             encrypted = await asyncio.to_thread(self._encrypted, data, unique, destination)
             url = await self._upload(servers, encrypted.data, _ENCRYPTED, project)
             return AttachedFile(
@@ -90,8 +96,34 @@ class BlossomSender:
                 nonce=encrypted.nonce,
                 ox=encrypted.ox,
             )
-        url = await self._upload(servers, data, media_type, project)
+        url = await self._uploaded(data, media_type, destination)
         return AttachedFile(name=name, media_type=media_type, size=len(data), url=url, x=sha256(data).hexdigest())
+
+    async def _uploaded(self, data: bytes, media_type: str, destination: FileDestination) -> str:
+        """The address of a file that readers of its conversation can load: in a room first in the relay's store.
+
+        Raises:
+            FileNotSent: no server has it.
+        """
+        project = self._project()
+        why_not: list[str] = []
+        relay = next(iter(destination.address.get("relays", ())), "") if destination.address.get("group") else ""
+        if relay and relay not in self._without_store:
+            speaker = self._keys.get(destination.speaker) if destination.speaker is not None else None
+            try:
+                return await self._upload([store_of(relay)], data, media_type, speaker or project)
+            except NoFileServer:
+                self._without_store.add(relay)
+            except FileNotSent as fault:
+                why_not.append(str(fault))
+
+        servers = await self._servers_for(destination)
+        if not servers:
+            raise FileNotSent("; ".join(why_not) or NONE_SET)
+        try:
+            return await self._upload(servers, data, media_type, project)
+        except FileNotSent as fault:
+            raise FileNotSent("; ".join((*why_not, str(fault)))) from fault
 
     async def _upload(self, servers: Sequence[FileServer], data: bytes, media_type: str, project: Key) -> str:
         async def sign(event: UnsignedEvent) -> Event:

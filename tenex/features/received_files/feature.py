@@ -29,7 +29,11 @@ def _extend(app: "Application") -> "Extension":
         from tenex.configuration.build import shell_policy
         from tenex.configuration.transcription import transcription_of
         from tenex.core.errors import ConfigurationError
-        from tenex.core.inbox.received_files import NO_TRANSCRIPTION
+        from tenex.core.inbox.received_files import NO_TRANSCRIPTION, NamedFile
+        from tenex.core.port_values import UnsignedEvent
+        from tenex.nostr.blossom import permission_to_read, store_of
+        from tenex.nostr.events import Event
+        from tenex.nostr.keys import SecretKey
         from tenex.store.pictures import PICTURES, PictureFolder
         from tenex.tools.sandbox import RunPolicy
 
@@ -47,8 +51,21 @@ def _extend(app: "Application") -> "Extension":
             policy = RunPolicy.SANDBOXED if app.static.has_sandbox else shell_policy(settings, has_sandbox=False)
             return await transcribe(file, media_type, by, policy)
 
+        async def permit(file: NamedFile) -> str:
+            keys = [app.keys[key] for key in app.rooms.ours_in(file.store, file.room) if key in app.keys]
+            keys.sort(key=lambda key: (not isinstance(key, SecretKey), key.public != app.project.public))
+            if not keys:
+                return ""
+            reader = keys[0]
+
+            async def sign(event: UnsignedEvent) -> Event:
+                return await app.sign(event, reader)
+
+            now = app.clock.now() // 1000
+            return await permission_to_read(store_of(file.store), file.address, reader.public, sign, now)
+
         pictures = PictureFolder(app.places.data / PICTURES)
-        return FileLoader(pictures, inbox_of, place_of, app.disk.change, words_in)
+        return FileLoader(pictures, inbox_of, place_of, app.disk.change, words_in, permit)
 
     return Extension(files=loader)
 

@@ -12,12 +12,14 @@ from urllib.parse import unquote, urlsplit
 import httpx2
 
 from tenex.core.ids import ConversationId
+from tenex.core.inbox.images import is_address
 from tenex.core.inbox.received_files import NamedFile, ReceivedFile
 from tenex.core.text.amounts import byte_size
 from tenex.core.text.foreign import plain
 from tenex.core.values import replace
 from tenex.log import get_logger
 from tenex.nostr.addresses import PrivateAddress
+from tenex.nostr.blossom import asked_there
 from tenex.nostr.public_web import asked, body_of
 from tenex.nostr.threading.base import is_hex64, media_type_of
 from tenex.store.inbox_files import InboxFiles, InboxFull, safe_name
@@ -53,6 +55,10 @@ Transcribe = Callable[[Path, str], Awaitable[str]]
 """Says what is said in a file of a type; raises `NotTranscribed`."""
 
 
+Permit = Callable[[NamedFile], Awaitable[str]]
+"""The `Authorization` for a file in the store of a relay, by a key of ours that is in its room; "" where none is."""
+
+
 class _WebPage(Exception):
     """A link leads to a page of the web."""
 
@@ -67,6 +73,7 @@ class FileLoader:
         place_of: Callable[[ConversationId], Path],
         change: Change,
         transcribe: Transcribe,
+        permit: Permit,
     ) -> None:
         """Prepare.
 
@@ -76,8 +83,10 @@ class FileLoader:
             place_of: where its agents find that folder.
             change: does work that writes into the data folder.
             transcribe: says what is said in a file.
+            permit: lets us read files in the stores of relays.
         """
         self._transcribe = transcribe
+        self._permit = permit
         self._pictures = pictures
         self._inbox_of = inbox_of
         self._place_of = place_of
@@ -123,13 +132,15 @@ class FileLoader:
             ValueError, _WebPage: why it is none.
             InboxFull, OSError: it cannot be kept.
         """
-        if not file.address.lower().startswith("https://"):
+        permission = await self._permit(file) if file.store else ""
+        if not permission and not file.address.lower().startswith("https://"):
             raise ValueError("only https addresses are read")
-        there = await asyncio.to_thread(self._pictures.read, file.address) if file.encryption is None else None
+        is_open = file.encryption is None and not permission  # else its server or its sender says who reads it
+        there = await asyncio.to_thread(self._pictures.read, file.address) if is_open else None
         if there is not None and (not file.digest or sha256(there.data).hexdigest() == file.digest):
             data, kind, called = there.data, "", ""
         else:
-            data, kind, called = await _fetched(file, host)
+            data, kind, called = await _fetched(file, host, permission)
         shown = media_type(data)
         if file.is_picture and not shown and not file.is_declared:
             raise ValueError("it is no PNG, JPEG, GIF or WebP")
@@ -155,6 +166,8 @@ class FileLoader:
             return replace(received, unseen="models are shown PNG, JPEG, GIF and WebP")
         if len(data) > MOST_BYTES:
             return replace(received, unseen=f"models are shown pictures of at most {byte_size(MOST_BYTES)}")
+        if not is_address(address):
+            return replace(received, unseen="models are shown pictures at https addresses")
         await self._change(self._pictures.write, address, data)
         return received
 
@@ -175,14 +188,20 @@ class FileLoader:
         return replace(received, transcript=text)
 
 
-async def _fetched(file: NamedFile, host: str) -> tuple[bytes, str, str]:
+async def _fetched(file: NamedFile, host: str, permission: str) -> tuple[bytes, str, str]:
     """The bytes of a file, and its type and name as its server has them; "" where it has none.
+
+    With a permission the relay of its room is asked for it, wherever that is; it may not send us elsewhere either.
 
     Raises:
         ValueError, _WebPage: why it is none.
     """
     too_large = f"it has more than {byte_size(MOST_FILE_BYTES)}"
-    async with asked(file.address, _ANY) as response:
+    if permission:
+        answer = asked_there(file.address, "GET", {"Accept": _ANY, "Authorization": permission})
+    else:
+        answer = asked(file.address, _ANY)
+    async with answer as response:
         if response.status_code != httpx2.codes.OK:
             raise ValueError(f"{host} answers HTTP {response.status_code}")
         kind = media_type_of(response.headers.get("Content-Type", ""))

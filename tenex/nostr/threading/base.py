@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, Final
+from urllib.parse import urlsplit
 
 from tenex.core.ids import ConversationId, EventId, PublicKey
 from tenex.core.inbox.images import is_address
@@ -24,6 +25,7 @@ from tenex.core.inbox.received_files import MOST, NamedFile, files_in
 from tenex.core.ports import OutgoingMessage, UnsignedEvent
 from tenex.core.signals import InboundMessage
 from tenex.core.text.prose import folded, readings
+from tenex.core.values import replace
 from tenex.nostr.addresses import is_private
 from tenex.nostr.events import Event
 from tenex.nostr.keys import find_events, find_mentions, npub
@@ -64,6 +66,9 @@ _PLACES: Final = re.compile(r"\s*(?:#\[[0-9]{1,4}\][\s:,]*){1,20}")
 """Places of tags at the beginning of a text, as NIP-08 mentioned keys; within a text they may be code."""
 _MEDIA_TYPE: Final = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]*/[a-z0-9][a-z0-9!#$&^_.+-]*")
 _FILE_NAME: Final = re.compile(r"[^\n\r]*[^\s.]\.[A-Za-z0-9]{1,10}")
+_PORTS: Final = {"https": 443, "http": 80}
+_ODD: Final = re.compile(r"[\s<>\"'`|\\^{}\[\]]|[^\x21-\x7e]")
+"""What is in no address of a file as clients write it."""
 _SECONDS: Final = re.compile(r"[0-9]{1,16}")
 """A time of NIP-01: every JSON reader agrees on integers of 2**53, which has 16 digits."""
 
@@ -164,7 +169,13 @@ class ThreadingScheme(ABC):
             quotes = tuple(quote for quote in quotes if quote not in place.references)
         # clients tag the author of what is quoted: that alone addresses no one
         is_addressed = bool(named or (tagged and not quotes))
-        files = files_in(event.content, _declared_files(event))
+        store = here if group else ""
+        files = files_in(event.content, _declared_files(event, store))
+        if store:
+            files = tuple(
+                replace(file, store=relays[0], room=group) if on_host_of(store, file.address) else file
+                for file in files
+            )
         by_project = self.starts_by_project and any(tag[1] == project for tag in tags_named(event, "a"))
         return InboundMessage(
             event_id=event.id,
@@ -205,8 +216,25 @@ def _with_named_keys(event: Event, text: str) -> str:
     return _PLACE.sub(named, begin[0]) + text[begin.end() :]
 
 
-def _declared_files(event: Event) -> dict[str, NamedFile]:
-    """The files that a client describes (NIP-92), by their addresses, the first few."""
+def on_host_of(relay: str, address: str) -> bool:
+    """Whether an address is on a relay's own host: the same port, and over TLS where the relay is."""
+    is_secure = relay.startswith("wss:")
+    try:
+        host = urlsplit(relay)
+        parts = urlsplit(address)
+        port = parts.port or _PORTS.get(parts.scheme)
+    except ValueError:
+        return False
+    is_same = (parts.hostname, port) == (host.hostname, host.port or _PORTS["https" if is_secure else "http"])
+    is_plain = "@" not in parts.netloc and not _ODD.search(address)
+    return is_same and is_plain and parts.scheme == ("https" if is_secure else "http")
+
+
+def _declared_files(event: Event, store: str) -> dict[str, NamedFile]:
+    """The files that a client describes (NIP-92), by their addresses, the first few.
+
+    On the host of `store`, a relay, also by http where the relay is spoken to without TLS.
+    """
     declared: dict[str, NamedFile] = {}
     for tag in event.tags:
         if len(declared) == MAX_FILES:
@@ -214,7 +242,7 @@ def _declared_files(event: Event) -> dict[str, NamedFile]:
         if tag and tag[0] == "imeta":
             fields = dict(part.partition(" ")[::2] for part in tag[1:])
             address = fields.get("url", "")
-            if is_address(address):
+            if is_address(address) or (store and on_host_of(store, address)):
                 declared[address] = NamedFile(
                     address=address,
                     media_type=media_type_of(fields.get("m", "")),

@@ -91,6 +91,8 @@ def _handed_off(phases: Phases, record: r.HandedOff, _: State) -> Phases:
 
 @_on(r.MessageRecorded)
 def _wrote(phases: Phases, record: r.MessageRecorded, before: State) -> Phases:
+    if record.is_correction:
+        return phases
     cycle = before.cycle
     is_at_rest = cycle.status == "waiting" and cycle.waiting_for != "waiver" and cycle.phase is Phase.EXECUTE
     return replace(

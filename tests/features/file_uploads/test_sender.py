@@ -16,9 +16,11 @@ from tenex.nostr.events import Event, sign, sign_here, unsigned_event
 from tenex.nostr.keys import SecretKey
 from tenex.runtime.clock import SystemClock
 from tests.kits.blossom_server import BlossomServer, blossom_server
+from tests.kits.room_relay import RoomRelay, Rules, room_relay
 
 PROJECT = SecretKey.generate()
 PERSON = SecretKey.generate()
+AGENT = SecretKey.generate()
 DATA = b"# Minutes\n"
 NOTE = FileDestination(
     address={"form": "notes", "root": "0" * 64}, reply_to={"form": "notes"}, person=PERSON.public, role=Role.OWNER
@@ -50,7 +52,7 @@ def sender_with(relays: Relays, *servers: str) -> BlossomSender:
     return BlossomSender(
         servers=lambda: servers,
         pool=relays,
-        keys={PROJECT.public: PROJECT},
+        keys={PROJECT.public: PROJECT, AGENT.public: AGENT},
         project=lambda: PROJECT,
         sign=sign_here,
         clock=SystemClock(),
@@ -126,3 +128,43 @@ async def test_where_it_cannot_be_sent_nothing_is_uploaded(where: FileDestinatio
         with pytest.raises(FileNotSent, match=why):
             await to(server, where)
         assert server.uploads == []
+
+
+def in_room(relay: RoomRelay, speaker: SecretKey | None = None) -> FileDestination:
+    address = {"form": "room threads", "root": "0" * 64, "group": "g", "relays": [relay.url]}
+    return replace(NOTE, address=address, reply_to={}, speaker=speaker.public if speaker is not None else None)
+
+
+@pytest.mark.parametrize("speaker", [None, AGENT])
+async def test_in_a_room_the_store_of_its_relay_has_it_by_the_key_that_speaks(speaker: SecretKey | None) -> None:
+    async with room_relay(Rules()) as relay:
+        relay.make("room", AGENT.public, PROJECT.public)
+        with blossom_server() as server:
+            file = await sent(sender_with(Relays(), server.url), in_room(relay, speaker))
+            assert server.uploads == []
+        assert relay.store.read(file.url) == DATA
+        assert [key for key, _ in relay.store.uploads] == [(speaker or PROJECT).public]
+
+
+@pytest.mark.parametrize(("status", "asked"), [(429, 2), (503, 2), (401, 2), (404, 1), (405, 1), (200, 1)])
+async def test_a_store_that_refuses_is_asked_again_and_a_relay_without_one_is_not(status: int, asked: int) -> None:
+    async with room_relay(Rules()) as relay:
+        relay.store.answers = status
+        with blossom_server() as server:
+            sender = sender_with(Relays(), server.url)
+            for data in (DATA, b"other"):
+                file = await sent(sender, in_room(relay), data)
+                assert server.read(file.url) == data
+        assert len(relay.store.asked) == asked
+
+
+async def test_what_both_say_is_read_where_neither_takes_it() -> None:
+    async with room_relay(Rules()) as relay:
+        relay.store.answers = 429
+        with pytest.raises(FileNotSent, match=r"^127\.0\.0\.1 answers HTTP 429: not now$"):
+            await sent(sender_with(Relays()), in_room(relay))
+        with (
+            blossom_server("413") as server,
+            pytest.raises(FileNotSent, match=r"HTTP 429: not now; .* HTTP 413: no room"),
+        ):
+            await sent(sender_with(Relays(), server.url), in_room(relay))

@@ -53,6 +53,8 @@ class Inbox:
         self.pictures = PictureFolder(folder / "pictures")
         self.said = ""
         """In every voice note."""
+        self.permission = ""
+        """For every file in the store of a relay."""
 
     @property
     def loader(self) -> FileLoader:
@@ -65,7 +67,10 @@ class Inbox:
                 raise NotTranscribed("no words were found in it")
             return self.said
 
-        return FileLoader(self.pictures, lambda _: self.folder, lambda _: Path("/inbox"), change, transcribe)
+        async def permit(file: NamedFile) -> str:
+            return self.permission
+
+        return FileLoader(self.pictures, lambda _: self.folder, lambda _: Path("/inbox"), change, transcribe, permit)
 
     async def load(self, *wanted: NamedFile | str) -> list[ReceivedFile]:
         sent = [NamedFile(address=file) if isinstance(file, str) else file for file in wanted]
@@ -387,3 +392,23 @@ async def test_a_name_that_resolves_to_a_private_address_is_not_asked(
     for name in ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
     assert await inbox.fault(f"https://{DOMAIN}/cat.png") == f"{DOMAIN} is not at a public address"
+
+
+async def test_a_file_in_the_store_of_a_relay_is_asked_for_with_an_authorization_and_never_elsewhere(
+    web: tuple[Server, str], inbox: Inbox
+) -> None:
+    server, address = web
+    file = declared(f"{address}photo.png", "image/png", store="wss://relay.example", room="r")
+    await inbox.load(file)
+    assert "Authorization" not in server.asked[-1], "no key of ours is in that room"
+
+    inbox.permission = "Nostr e30"
+    (received,) = await inbox.load(file)
+    assert "\r\nAuthorization: Nostr e30\r\n" in server.asked[-1], "what is there already was not taken for it"
+    assert received.fault == ""
+    asked = len(server.asked)
+    server.status = "302 Found"
+    server.head = f"Location: {address}elsewhere\r\n"
+    (received,) = await inbox.load(file)
+    assert received.fault == f"{DOMAIN} answers HTTP 302"
+    assert len(server.asked) == asked + 1

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tenex.web.asks import asks_of
+from tenex.operations.asks import asks_of
 from tests.kits.call_approvals import asked
 
 

@@ -1,0 +1,10 @@
+"""What the agent for editors offers."""
+
+from typing import Final
+
+from tenex.feature import Command, Feature
+
+ACP_SERVE: Final = Feature(
+    name="acp_serve",
+    commands=[Command("acp", "tenex.features.acp_serve.cli:acp", has_json=False)],
+)
