@@ -39,8 +39,7 @@ def numbered(choices: Sequence[str], now: Millis) -> Buttons | None:
 def settle_buttons(transaction: Transaction) -> None:
     """End the buttons of questions that are over, and ask once more what a relay has refused with buttons."""
     for event, question in tuple(transaction.state.delivery.with_buttons.items()):
-        refusals = transaction.state.delivery.refusals
-        is_refused = any(refusal.event == event and not refusal.is_delivered for refusal in refusals)
+        is_refused = _is_refused(transaction.state, question.message)
         is_open = _is_open(transaction.state, event)
         if is_open and not is_refused:
             continue
@@ -66,6 +65,13 @@ def settle_buttons(transaction: Transaction) -> None:
                 notifies=question.notifies,
                 silent=question.silent,
             )
+
+
+def _is_refused(state: State, message: int) -> bool:
+    """Whether every relay of a message has answered, and none has accepted it."""
+    delivery = state.delivery
+    refusals = [refusal for refusal in delivery.refusals if refusal.message == message]
+    return message not in delivery.outbox and bool(refusals) and not any(one.is_delivered for one in refusals)
 
 
 def _is_open(state: State, event: EventId) -> bool:

@@ -120,7 +120,7 @@ def _buttons_closed(delivery: Delivery, record: r.ButtonsClosed, _: State) -> De
     left = {event: question for event, question in delivery.with_buttons.items() if event != record.event}
     delivery = replace(delivery, with_buttons=left)
     if record.is_refused:  # what was refused is sent in another form
-        others = tuple(refusal for refusal in delivery.refusals if refusal.event != record.event)
+        others = tuple(refusal for refusal in delivery.refusals if refusal.message != record.message)
         return replace(delivery, refusals=others)
     if not record.events:
         return delivery
