@@ -45,7 +45,7 @@ from tenex.nostr.deletions import DELETION, ROOM_DELETION, deleted_events
 from tenex.nostr.direct import WRAPS
 from tenex.nostr.events import Event, sign_here
 from tenex.nostr.filters import DIRECT_KINDS
-from tenex.nostr.interactions import EXTENSION, PROMPT_KINDS
+from tenex.nostr.interactions import PROMPT_KINDS
 from tenex.nostr.keys import Key, KeyRing, RemoteKey, SecretKey
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.profiles import PROFILE_KINDS
@@ -392,12 +392,7 @@ class Application:
             first.project.public,
             lambda author: self.inbox.knows(author),  # noqa: PLW0108 - it is made later
         )
-        self.sealer = NostrSealer(
-            urls,
-            project=first.project_event,
-            keys=self.keys,
-            offers_buttons=lambda relay: self.pool.has_extension(relay, EXTENSION),
-        )
+        self.sealer = NostrSealer(urls, project=first.project_event, keys=self.keys, limits=self.pool.limits)
         publisher = Publisher(self.pool, self.keys, PROFILE_KINDS, sign)
         self.profiles = ProfileAnnouncer(
             self.pool, publisher, self.daemon_journal, self.clock, urls, first.identities, first.everybody
@@ -500,7 +495,7 @@ class Application:
             prompter=current,
             kind_runner=current,
             outbox=Outbox(
-                Publisher(self.pool, self.keys, (*KINDS, *PROMPT_KINDS, ENCRYPTED), self.sign),
+                Publisher(self.pool, self.keys, (*KINDS, *PROMPT_KINDS, ENCRYPTED), self.sign, self.rooms.fallback),
                 self.signing.is_remote if self.signing is not None else lambda _: False,
             ),
             policy=current.policy,

@@ -67,6 +67,7 @@ from tenex.core.signals import (
     UndoReturned,
 )
 from tenex.core.transaction import Seal, Transaction, unsealed
+from tenex.core.values import replace
 from tenex.core.work import holds, runs
 from tenex.core.work.run import Call, Run
 from tenex.core.work.turns import close_calls
@@ -144,7 +145,7 @@ def _consequences(transaction: Transaction, signal: Signal) -> Transaction:  # n
         case Opened() | ClockJumped():
             _on_restart_or_clock_jump(transaction, signal)
         case MessageReceived():
-            on_message(transaction, signal)
+            on_message(transaction, _by_first_ids(transaction.state, signal))
         case MessageDeleted():
             on_deletion(transaction, signal)
         case ConversationLeft():
@@ -199,6 +200,16 @@ def _consequences(transaction: Transaction, signal: Signal) -> Transaction:  # n
     ask_what_is_offered(transaction)
     settle_buttons(transaction)
     return transaction
+
+
+def _by_first_ids(state: Conversation, signal: MessageReceived) -> MessageReceived:
+    """The message with each event of ours by the id that rules know: relays may have it with a new date, and its id."""
+    message = signal.message
+    delivery = state.delivery
+    if delivery.first_ids.keys().isdisjoint((message.reply_to, *message.quotes)):
+        return signal
+    quotes = tuple(delivery.first_ids.get(event, event) for event in message.quotes)
+    return replace(signal, message=replace(message, reply_to=delivery.first_id(message.reply_to), quotes=quotes))
 
 
 def unwanted_cost(conversation: Conversation, signal: Signal) -> Signal | None:

@@ -70,6 +70,11 @@ class PublishOutcome:
 
     accepted: bool
     detail: str = ""
+    is_outdated: bool = False
+    """Whether it was refused, has a date that is not of now, and the relay was asked and does not have it: the same
+    words with a new date may be accepted, and are then there once."""
+    fallback: PublicKey | None = None
+    """Of an event in a room that was refused: another key of ours that may write there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

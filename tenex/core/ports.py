@@ -60,7 +60,9 @@ class OutgoingMessage:
     silent: tuple[PublicKey, ...] = ()
     """Whom they may not name."""
     most_bytes: int = 0
-    """Of an event, where its key signs only small ones; 0 where relays alone limit it."""
+    """Of an event, where its key signs only small ones or a relay takes no others; 0 for the usual size."""
+    most_characters: int = 0
+    """Of the content of an event, where a relay takes no more; 0 for as many as fit into it."""
     files: tuple[AttachedFile, ...] = ()
     """What goes with it; `text` has what is read of them (`delivery.files.words_with_files`)."""
     buttons: Buttons | None = None
@@ -81,6 +83,9 @@ class Sealer(Protocol):
 
     def closing(self, draft: OutgoingMessage, event: EventId) -> tuple[UnsignedEvent, ...]:
         """What ends the buttons of an earlier event; the text of the draft is not used."""
+
+    def redated(self, event: UnsignedEvent, created_at: int) -> UnsignedEvent:
+        """The same event with another date (seconds), and so another id."""
 
     def relays(self, draft: OutgoingMessage) -> tuple[str, ...]:
         """Where the events of a draft are to be published."""

@@ -16,10 +16,11 @@ from tenex.core.ports import OutgoingMessage, PublishOutcome, Sealer, UnsignedEv
 from tenex.core.values import replace
 
 from .direct import encrypted, finished, wrapped
-from .events import Event, Sign, sign_here
-from .interactions import PROMPT, closing, fits, prompt_tags
+from .events import Event, Sign, sign_here, unsigned_event
+from .interactions import EXTENSION, PROMPT, closing, fits, prompt_tags
 from .keys import Key, RemoteKey, SecretKey
 from .pool import RelayPool
+from .relay_info import RelayLimits
 from .threading import base, scheme_named, scheme_of
 from .threading.base import Tag
 from .threading.chats import CHATS
@@ -40,6 +41,12 @@ MOST_SIGNED_REMOTELY: Final = 20 * 1024
 """Bytes of an event that a remote signer is asked for: encrypted, escaped and padded it takes up to three times as
 much, and relays accept 64 KiB."""
 
+LEAST_BYTES: Final = 16 * 1024
+"""Of an event, however little a relay takes: tags need up to 10 KiB. Such a relay refuses what is larger."""
+
+_AROUND: Final = 2 * 1024
+"""Bytes of a frame beside the event, and the difference between its spacing and ours."""
+
 _BY_A_MACHINE: Final[tuple[Tag, ...]] = (("L", "agent"), ("l", "ai", "agent"))
 """NIP-32 labels that mark every published message as written by an AI agent."""
 
@@ -53,7 +60,7 @@ class NostrSealer(Sealer):
         *,
         project: str | None = None,
         keys: Mapping[PublicKey, Key] | None = None,
-        offers_buttons: Callable[[str], bool] = lambda _: False,
+        limits: Callable[[str], RelayLimits] = lambda _: RelayLimits(),
     ) -> None:
         """Prepare.
 
@@ -62,7 +69,7 @@ class NostrSealer(Sealer):
             project: the address of the project's event, if there is one.
             keys: ours; may grow. A direct message by a key that is not among them, or that a remote signer holds, is
                 not sent.
-            offers_buttons: whether a relay shows questions in rooms with buttons.
+            limits: what a relay takes, as far as its document has been read.
 
         Raises:
             ConfigurationError: some of the relays are not relay URLs; names each.
@@ -79,7 +86,7 @@ class NostrSealer(Sealer):
         self._relays = tuple(found)
         self.change(project)
         self._keys = keys if keys is not None else {}
-        self._offers_buttons = offers_buttons
+        self._limits = limits
 
     def change(self, project: str | None) -> None:
         """Name another project's event, or none, in what is composed from now on."""
@@ -130,11 +137,16 @@ class NostrSealer(Sealer):
         """Whether a draft goes to a room whose relay has buttons, and is small enough for them."""
         relays = self.relays(draft)
         has_room = bool(draft.address.get("group")) and isinstance(scheme_of(draft), RoomThreads)
-        return has_room and bool(relays) and all(map(self._offers_buttons, relays)) and fits(draft)
+        is_offered = bool(relays) and all(EXTENSION in self._limits(relay).extensions for relay in relays)
+        return has_room and is_offered and fits(draft) and len(self.seal(draft)) == 1
 
     def closing(self, draft: OutgoingMessage, event: EventId) -> tuple[UnsignedEvent, ...]:
         """The event that ends the buttons of an earlier one."""
         return (closing(draft, event),)
+
+    def redated(self, event: UnsignedEvent, created_at: int) -> UnsignedEvent:
+        """Make the same event with another date, and so another id."""
+        return unsigned_event(event.pubkey, created_at, event.kind, event.tags, event.content)
 
     def begin(self, draft: OutgoingMessage, title: str, people: Sequence[str]) -> tuple[UnsignedEvent, dict[str, Any]]:
         """Make the first event of a new conversation, whose id is the conversation's, and its address.
@@ -175,8 +187,14 @@ class NostrSealer(Sealer):
         return event, address
 
     def _sized(self, draft: OutgoingMessage) -> OutgoingMessage:
-        is_remote = isinstance(self._keys.get(draft.speaker), RemoteKey)
-        return replace(draft, most_bytes=MOST_SIGNED_REMOTELY) if is_remote else draft
+        """The draft with the size of its events: what its key signs, and what all the relays it goes to take."""
+        relays = () if room_of(draft.address) else self.relays(draft)  # what hides a message is larger than it
+        limits = [self._limits(relay) for relay in relays]
+        frames = [max(LEAST_BYTES, limit.max_message_length - _AROUND) for limit in limits]
+        if isinstance(self._keys.get(draft.speaker), RemoteKey):
+            frames.append(MOST_SIGNED_REMOTELY)
+        characters = min((limit.max_content_length for limit in limits), default=0)
+        return replace(draft, most_bytes=min(frames, default=0), most_characters=characters)
 
     def _begin_in_room(self, draft: OutgoingMessage) -> tuple[UnsignedEvent, dict[str, Any]]:
         events = self.seal(draft)
@@ -221,8 +239,13 @@ class Publisher:
         keys: Mapping[PublicKey, Key],
         kinds: Collection[int],
         sign: Sign = sign_here,
+        fallback: Callable[[UnsignedEvent, str], PublicKey | None] = lambda _event, _relay: None,
     ) -> None:
-        """Sign events of these kinds only: a journal may come from elsewhere and hold others."""
+        """Sign events of these kinds only: a journal may come from elsewhere and hold others.
+
+        `fallback` gives the key that may write in the room of an event which a relay has refused.
+        """
+        self._fallback = fallback
         self._pool = pool
         self._keys = keys
         self._kinds = kinds
@@ -236,10 +259,12 @@ class Publisher:
         try:
             whole = await self._signed(event)
             if isinstance(whole, str):
-                return PublishOutcome(accepted=False, detail=whole)
-            return await self._pool.publish(whole, relay)
+                outcome = PublishOutcome(accepted=False, detail=whole)
+            else:
+                outcome = await self._pool.publish(whole, relay)
         except ValueError as fault:  # not a relay URL, or an event no relay accepts
-            return PublishOutcome(accepted=False, detail=str(fault))
+            outcome = PublishOutcome(accepted=False, detail=str(fault))
+        return outcome if outcome.accepted else replace(outcome, fallback=self._fallback(event, relay))
 
     async def _signed(self, event: UnsignedEvent) -> Event | str:
         """The event with its signature, or why it has none."""

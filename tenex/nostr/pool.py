@@ -26,6 +26,7 @@ from .events import Event, Sign, is_genuine, parse_event, sign_here
 from .filters import Filter
 from .keys import Key
 from .relay import RelayConnection, RelayStatus
+from .relay_info import RelayLimits
 from .relay_traits import RelayTraits, is_one_key_answer
 from .retry import is_worth_logging
 from .tasks import start
@@ -202,15 +203,15 @@ class RelayPool:
         """The canonical URLs of the relays that every subscription goes to."""
         return self._relays.keys()
 
+    def limits(self, relay: str) -> RelayLimits:
+        """What the document of a relay says of its limits; ours where it is not connected, or has none."""
+        connection = self._relays.get(relay) or self._publish_only.get(relay)
+        return connection.limits if connection is not None else RelayLimits()
+
     def rooms_key(self, relay: str) -> str:
         """The key with which one of the relays signs what it says of rooms (NIP-29); "" where it has none."""
         connection = self._relays.get(relay)
         return connection.rooms_key if connection is not None else ""
-
-    def has_extension(self, relay: str, name: str) -> bool:
-        """Whether one of the relays, which has rooms, says that it has something beyond the NIPs."""
-        connection = self._relays.get(relay)
-        return connection is not None and name in connection.extensions
 
     def takes_one_key(self, relay: str) -> bool:
         """Whether it was seen that a relay takes one key to a connection."""

@@ -30,7 +30,7 @@ from .keys import Key
 from .pagination import most_events
 from .relay_info import RelayLimits, read_limits
 from .relay_subscriptions import RelaySubscriptions
-from .relay_traits import OF_ANOTHER_KEY, RelayTraits
+from .relay_traits import OF_ANOTHER_KEY, RelayTraits, is_one_key_answer
 from .retry import ReasonAction, RetryPolicy, is_worth_logging, printable, read_answer
 from .timeouts import Reconnecting, RelayTimeouts
 from .urls import normalise_url
@@ -44,6 +44,14 @@ TakeFrom = Callable[[dict[str, Any], str], None]
 
 _FAULTS: Final = (OSError, WebSocketException, EOFError, UnicodeError, ImportError, PrivateAddress)
 """Errors of connections. ImportError: `websockets` needs a package that is not installed if a SOCKS proxy is set."""
+
+DATE_OF_NOW: Final = 60.0
+"""Seconds by which the date of an event may differ from the time, and a refusal is for something else: a relay gets a
+message within some seconds where it is there. No relay is known to take less; Buzz's takes 900."""
+
+_OF_DATES: Final = frozenset({"", "blocked", "invalid"})
+"""The prefixes under which relays refuse a date: `invalid` by NIP-22, `blocked` of khatru's, and none. Others name
+another cause. The words after it are not read: each relay has its own."""
 
 _UNCLEAR_TRIES: Final = 8
 """Refusals without a NIP-01 reason after which an event counts as refused; about four minutes."""
@@ -307,14 +315,14 @@ class RelayConnection:
         self._subscriptions.note_limits()
 
     @property
+    def limits(self) -> RelayLimits:
+        """What the relay's document says of its limits; ours until it has been read, or where there is none."""
+        return self._limits
+
+    @property
     def rooms_key(self) -> str:
         """The key with which the relay signs what it says of rooms (NIP-29); "" where it has none, or is not known."""
         return self._limits.rooms_key
-
-    @property
-    def extensions(self) -> frozenset[str]:
-        """What a relay of rooms has beyond the NIPs, as far as it is known."""
-        return self._limits.extensions
 
     def note_one_key(self) -> None:
         """Use this connection for its key alone from now on."""
@@ -393,11 +401,28 @@ class RelayConnection:
                 self._log.info("relay.refused_event", event_id=event.id, why=answer.text, action=answer.action.value)
                 unclear += not answer.prefix
                 if unclear >= _UNCLEAR_TRIES:
-                    return _refused(answer.text or "refused without a reason")
-                self.traits.note_answer(answer.text, event.kind)
-                why = await policy.wait(answer, connection.authenticate)
+                    why = answer.text or "refused without a reason"
+                else:
+                    self.traits.note_answer(answer.text, event.kind)
+                    why = await policy.wait(answer, connection.authenticate)
                 if why and not connection.lost:
-                    return _refused(why)
+                    outcome = await self._refusal(event, answer.prefix, why)
+                    if outcome.accepted or not connection.lost:
+                        return outcome
+
+    async def _refusal(self, event: Event, prefix: str, why: str) -> PublishOutcome:
+        """The outcome of a refusal; of one that may be for its date the relay is asked whether it has the event.
+
+        An OK may have been lost, and relays look at the date before they look for a duplicate.
+        """
+        is_of_now = abs(self._now() - event.created_at) <= DATE_OF_NOW
+        if is_of_now or prefix not in _OF_DATES or is_one_key_answer(why):
+            return _refused(why)
+        found: list[str] = []
+        is_answered = await self.fetch([{"ids": [event.id]}], lambda raw: found.append(str(raw.get("id"))))
+        if event.id in found:
+            return PublishOutcome(accepted=True, detail="the relay has it")
+        return PublishOutcome(accepted=False, detail=why, is_outdated=is_answered)
 
     @property
     def has_room(self) -> bool:

@@ -53,6 +53,8 @@ class RelayLimits:
 
     max_message_length: int = MAX_EVENT_BYTES
     """Bytes of one frame."""
+    max_content_length: int = MAX_EVENT_BYTES
+    """Characters of the content of one event."""
     max_subscriptions: int = MAX_SUBSCRIPTIONS
     max_limit: int = PAGE_LIMIT
     """Events per page."""
@@ -84,6 +86,7 @@ def limits_of(document: object) -> RelayLimits | None:
     own = RelayLimits()
     return RelayLimits(
         max_message_length=_clamp(limitation, "max_message_length", 4096, own.max_message_length),
+        max_content_length=_clamp(limitation, "max_content_length", 1024, own.max_content_length),
         max_subscriptions=_clamp(limitation, "max_subscriptions", 3, MOST_SUBSCRIPTIONS, own.max_subscriptions),
         max_limit=_clamp(limitation, "max_limit", 10, own.max_limit),
         rooms_key=rooms_key,

@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from tenex.core.ids import EventId, PublicKey
 from tenex.core.people.trust import chat_of
+from tenex.core.port_values import UnsignedEvent
 from tenex.core.signals import InboundMessage
 from tenex.core.values import replace
 from tenex.log import get_logger
@@ -216,6 +217,12 @@ class Rooms:
         """Our keys that are members of a room, as its relay says."""
         room = self._rooms.get((relay, room_id))
         return room.ours if room is not None else ()
+
+    def fallback(self, event: UnsignedEvent, relay: str) -> PublicKey | None:
+        """Another key of ours that may write in the room of an event that was refused there: the project's first."""
+        room_id = next((tag[1] for tag in event.tags if tag[0] == "h" and len(tag) > 1), "")
+        ours = sorted(self.ours_in(relay, room_id), key=lambda key: key != self._identity)
+        return next((key for key in ours if key != event.pubkey), None)
 
     def moderates(self, event: Event, relay: str) -> bool:
         """Whether an event in a room is by who may delete what others wrote there: its relay says so."""

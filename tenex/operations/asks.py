@@ -18,6 +18,7 @@ from tenex.core.messages import ModelStep
 from tenex.core.people.trust import room_of
 from tenex.core.port_values import UnsignedEvent
 from tenex.core.projection import glance_of
+from tenex.core.values import replace
 from tenex.core.work.run import ASK
 
 Kind = Literal["question", "approval", "plan", "waiver", "turn"]
@@ -123,7 +124,9 @@ def replied_by(state: Conversation, message: r.MessageSent | None) -> Replied | 
     address = state.identity.address
     if message is None or not message.events or not message.relays or not address or room_of(address):
         return None
-    return Replied(event=message.events[-1], relays=message.relays, address=state.identity.address)
+    event = message.events[-1]
+    event = replace(event, id=state.delivery.newest_id(event.id))
+    return Replied(event=event, relays=message.relays, address=state.identity.address)
 
 
 def newest_message(records: Sequence[r.Record]) -> r.MessageSent | None:

@@ -123,8 +123,10 @@ class Reporter:
     def on_records(self, conversation: Conversation, records: Sequence[r.Record]) -> None:
         """Remember the last model call that failed, and events refused or given up (`core.ports.Observer`)."""
         for record in records:
-            if isinstance(record, r.Delivered) and not record.accepted:
-                self._note_refusal(conversation, record, record.relay, record.detail)
+            if isinstance(record, r.Delivered) and not record.accepted and record.again is None:
+                refusal = next((one for one in conversation.delivery.refusals if one.event == record.refused), None)
+                who = f"{refusal.name}: " if refusal is not None and refusal.name else ""
+                self._note_refusal(conversation, record, record.relay, f"{who}{record.detail}")
             if isinstance(record, r.OutboxExpired):
                 reached = f"{record.accepted} of {record.accepted + len(record.relays)} relays"
                 for relay in record.relays:

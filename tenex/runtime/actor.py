@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 
 from tenex.core import records as r
 from tenex.core.backoff import Backoff
@@ -377,7 +377,9 @@ class ConversationActor:
         self._view.mark_not_durable()
         self._state, decisions = self._decide(self._state, batch)
         wanted = pending(self._state)
-        if self._is_stopping or any(not isinstance(signal, Published) for signal in batch):
+        is_delivery = all(isinstance(signal, Published) for signal in batch)
+        may_wait = is_delivery and all(map(_may_wait, chain.from_iterable(decisions)))
+        if self._is_stopping or not may_wait:
             await self._append(self._state, [*self._deferred, *decisions], wanted)
             self._deferred.clear()
         else:  # deliveries ride on another append
@@ -625,6 +627,11 @@ class ConversationActor:
     def _prepare(self, effect: Effect) -> Task:
         assert self._state is not None
         return self._deps.executors.prepare(self._state, effect, self.post)
+
+
+def _may_wait(record: r.Record) -> bool:
+    """Whether a record may be appended with the next ones: if it is lost, the same comes again and nothing follows."""
+    return isinstance(record, r.Delivered) and record.again is None
 
 
 def _not_loaded(file: NamedFile, why: str) -> ReceivedFile:

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from tenex.core import records as r
 from tenex.core.conversation import Conversation
-from tenex.core.ports import OutgoingMessage, Prompt, Prompter, Sealer
+from tenex.core.ports import OutgoingMessage, Prompt, Prompter, Sealer, UnsignedEvent
 from tenex.core.values import replace
 from tenex.core.work.run import Run
 
@@ -23,6 +23,8 @@ def seal(state: Conversation, record: r.Record, sealer: Sealer, prompter: Prompt
             return sealed(state, record, sealer)
         case r.ButtonsClosed():
             return closed(state, record, sealer)
+        case r.Delivered(again=UnsignedEvent() as event):
+            return replace(record, again=sealer.redated(event, dated(state, record)))
         case r.RunStarted() | r.AgentPhaseChanged() | r.PromptRerendered():
             return prompted(state, record, prompter.work)
     return record
@@ -71,11 +73,15 @@ def closed(state: Conversation, record: r.ButtonsClosed, sealer: Sealer) -> r.Bu
         address=state.identity.address,
         reply_to={},
     )
-    return replace(record, events=sealer.closing(draft, record.event), relays=sealer.relays(draft))
+    return replace(
+        record, events=sealer.closing(draft, state.delivery.newest_id(record.event)), relays=sealer.relays(draft)
+    )
 
 
 def is_of_model(state: Conversation, record: r.MessageSent) -> bool:
     """Whether an agent's model wrote the words: not where they show a call that a person is to allow."""
+    if record.in_place_of is not None:
+        return True
     if record.purpose != "question":
         return record.purpose == "completion"
     if record.run is None or record.call is None:

@@ -7,14 +7,14 @@ from typing import Final
 from tenex.core.config import Role
 from tenex.core.conversation import Conversation
 from tenex.core.cycle.records import CycleStarted, PhaseTransition
-from tenex.core.delivery.records import MessageSent
+from tenex.core.delivery.records import Delivered, MessageSent
 from tenex.core.identity.records import ConversationStarted
 from tenex.core.ids import ConversationId, Millis, PublicKey
 from tenex.core.inbox.records import CommandGiven, MessageRecorded, MessageWithdrawn
 from tenex.core.messages import Usage
 from tenex.core.people.trust import chat_of, room_of
 from tenex.core.phases import Phase
-from tenex.core.port_values import Passage
+from tenex.core.port_values import Passage, UnsignedEvent
 from tenex.core.projection import glance_of, is_settled, status_of
 from tenex.core.records import ConversationImported, JournalRebuilt, Record, RunStarted
 from tenex.core.rollback.whole import ConversationForked, RolledBack
@@ -156,6 +156,9 @@ def news_of(records: Iterable[Record]) -> News:  # noqa: C901 - one case for eac
                 if record.purpose not in ("announcement", "reminder"):  # a phase, and what is there already
                     add(record, record.name, record.text)
                     places += ((event.id, record.seq) for event in record.events)
+            case Delivered(again=UnsignedEvent(id=event)):
+                events.append(event)
+                places.append((event, record.message))
             case JournalRebuilt():
                 events += record.known_events
             case ConversationImported():

@@ -38,7 +38,7 @@ from tenex.core.ports import (
     Wrap,
     ignore_text,
 )
-from tenex.core.records import Record
+from tenex.core.records import Delivered, Record
 from tenex.core.signals import Evaluated, InboundMessage, MessageReceived
 from tenex.runtime.actor import ActorDependencies
 from tenex.runtime.coordinator import ConversationCoordinator
@@ -192,6 +192,8 @@ class World:
             for decision in book:
                 for record in decision:
                     events = [event.id for event in getattr(record, "events", ())]
+                    if isinstance(record, Delivered) and record.again is not None:
+                        events = [record.again.id]
                     if getattr(record, "event_id", None) == event_id or event_id in events:
                         return conversation
         return None
@@ -259,6 +261,10 @@ class World:
 
     def closing(self, draft: OutgoingMessage, event: EventId) -> tuple[UnsignedEvent, ...]:
         return ()
+
+    def redated(self, event: UnsignedEvent, created_at: int) -> UnsignedEvent:
+        event_id = EventId(hashlib.sha256(f"{event.id} {created_at}".encode()).hexdigest())
+        return dataclasses.replace(event, id=event_id, created_at=created_at)
 
     def relays(self, draft: OutgoingMessage) -> tuple[str, ...]:
         return (RELAY,)

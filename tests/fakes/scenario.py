@@ -84,7 +84,7 @@ from tenex.core.signals import (
     UndoReturned,
 )
 from tenex.core.work.run import Run
-from tenex.runtime.seal import prompted
+from tenex.runtime.seal import dated, prompted
 from tenex.workflows.phases.router_prompt import question_for
 from tenex.workflows.phases.state import phases_of
 from tests.fakes.routing import read_question
@@ -232,6 +232,8 @@ class Scenario:
         """Whether looks at the workspace and checks end before anything else happens."""
         self.named_files: dict[str, str] = {}
         """The files that each call names, with their digests now."""
+        self.relays: tuple[str, ...] = (RELAY,)
+        self.address: dict[str, Any] = {"form": "notes"}
 
     # ---- the actor ----
 
@@ -283,7 +285,12 @@ class Scenario:
                 content=record.text,
             )
             buttons = record.buttons if self.has_buttons else None
-            return dataclasses.replace(record, events=(event,), relays=(RELAY,), buttons=buttons)
+            return dataclasses.replace(record, events=(event,), relays=self.relays, buttons=buttons)
+        if isinstance(record, r.Delivered) and record.again is not None:
+            again = dataclasses.replace(
+                record.again, id=EventId(f"{record.seq:064x}"), created_at=dated(conversation, record)
+            )
+            return dataclasses.replace(record, again=again)
         if isinstance(record, r.RunStarted):
             twin = conversation.fork()
             twin.apply(record)
@@ -336,7 +343,7 @@ class Scenario:
             reply_to=EventId(reply_to) if reply_to else None,
             by_program=by_program,
             by_machine=by_machine,
-            address={"form": "notes"},
+            address=self.address,
             origin={"id": event, "number": self.count, "author": author},
         )
         names = tuple(map(Slug, addressed))

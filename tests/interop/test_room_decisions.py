@@ -229,3 +229,22 @@ async def test_a_prompt_that_the_relay_refuses_is_asked_once_more_in_plain_words
             assert await ended(folder, name) == "finished"
         assert [event["content"] for event in owner.heard].count(question["content"]) == 1
         assert relay.accepted(CLOSE) == []
+
+
+async def test_a_question_of_a_key_that_may_not_write_is_shown_once_by_the_projects(tmp_path: Path) -> None:
+    """The relay refuses the prompt, then the plain message; the project passes that on, and a reply to it counts."""
+    async with at_work_in_a_room(tmp_path / "data", worker=asks(*COLOURS), rules=BUTTONS) as working:
+        folder, owner, relay = working.folder, working.owner, working.relay
+        room = relay.rooms[working.room]
+        room.private = True
+        for key in set(room.members) - {folder.owner.public, folder.project.public}:
+            relay.remove(room.id, key)
+        async with serving(folder, working.server):
+            name = await working.begin("Paint it")
+            shown = await owner.until(lambda event: "Which colour?" in event["content"], 60)
+            assert shown["pubkey"] == folder.project.public
+            assert "cannot write here" in shown["content"]
+            await owner.say(room.id, "2", ["e", name, "", "root"], ["e", shown["id"], "", "reply"])
+            assert await ended(folder, name) == "finished"
+        assert of_kind(folder.records(name), r.QuestionAnswered)[0].text == "dark blue"
+        assert len([event for event in owner.heard if "Which colour?" in event["content"]]) == 1

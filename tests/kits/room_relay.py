@@ -72,6 +72,10 @@ class Rules:
     interactions: bool = False
     """Prompts with buttons are taken, and the document says so: an experiment of Buzz's that operators switch on."""
     max_subscriptions: int = 1024
+    largest: int = LARGEST
+    """Bytes of the content of an event."""
+    says_largest: bool = True
+    """Whether its document says so."""
     keys: frozenset[str] | None = None
     """The members of the workspace; None: everybody. The others are refused at AUTH."""
 
@@ -236,8 +240,9 @@ class RoomRelay:
         if is_stored and self.rules.dates and abs(event["created_at"] - self.now()) > DATES_MAY_DIFFER:
             raise RefusedEvent("invalid: event timestamp too far from server time")
         size = len(event["content"].encode())
-        if size > LARGEST:
-            raise RefusedEvent(f"invalid: content exceeds maximum size of {LARGEST} bytes (got {size})")
+        largest = self.rules.largest
+        if size > largest:
+            raise RefusedEvent(f"invalid: content exceeds maximum size of {largest} bytes (got {size})")
         self._check_kind(kind)
         targets = _values(event, "e")
         target = next(((old, at) for old, at in self.stored if targets and old["id"] == targets[-1]), None)
@@ -366,6 +371,8 @@ class RoomRelay:
         if "nostr+json" not in request.headers.get("Accept", ""):
             return None
         limits = {"max_message_length": 524288, "max_subscriptions": self.rules.max_subscriptions, "max_limit": 10000}
+        if self.rules.says_largest:
+            limits["max_content_length"] = self.rules.largest
         document = {"supported_nips": [1, 11, 29, 42], "self": self.key.public, "limitation": limits}
         if self.rules.interactions:
             document["supported_extensions"] = [interactions.EXTENSION]

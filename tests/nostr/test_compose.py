@@ -13,13 +13,14 @@ from websockets.asyncio.client import connect
 from tenex.core.errors import ConfigurationError, InternalError
 from tenex.core.port_values import AttachedFile
 from tenex.core.ports import OutgoingMessage, Sealer, UnsignedEvent
-from tenex.nostr.compose import NostrSealer, Publisher
+from tenex.nostr.compose import LEAST_BYTES, NostrSealer, Publisher
 from tenex.nostr.direct import nip44_encrypt
 from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.events import event_id, parse_event, sign, to_wire, unsigned_event
 from tenex.nostr.keys import RemoteKey, SecretKey
+from tenex.nostr.relay_info import RelayLimits
 from tenex.nostr.threading import KINDS
-from tenex.nostr.threading.split import clean_text, clip, split_text
+from tenex.nostr.threading.split import MAX_EVENT_BYTES, clean_text, clip, split_text
 from tests.kits.drafts import ADDRESS, draft
 
 from .kit import ALICE, BOB, NOW, PERSON, PROJECT, RELAY, answer, answer_tags, pool, read, written
@@ -93,6 +94,27 @@ def test_a_long_text_becomes_several_events_in_order() -> None:
     assert all(event.content.startswith("Paragraph") for event in events)
     assert {event.tags for event in events} == {events[0].tags}
     assert NostrSealer(RELAYS).seal(message) == events
+
+
+@pytest.mark.parametrize(
+    ("limits", "characters", "size"),
+    [
+        (RelayLimits(max_content_length=1200), 1200, MAX_EVENT_BYTES),
+        (RelayLimits(max_message_length=20_000), MAX_EVENT_BYTES, 20_000),
+        (RelayLimits(max_message_length=4096), MAX_EVENT_BYTES, LEAST_BYTES),
+        (RelayLimits(), MAX_EVENT_BYTES, MAX_EVENT_BYTES),
+    ],
+)
+def test_a_text_is_split_as_the_smallest_of_its_relays_demands(limits: RelayLimits, characters: int, size: int) -> None:
+    """Large tags leave room for text, whatever a relay says."""
+    message = draft("word " * 20_000, *((f"t{number}", "x" * 1000) for number in range(9)), kind=11)
+    sealer = NostrSealer(RELAYS)
+    targets = sealer.relays(message)
+    limited = NostrSealer(RELAYS, limits=lambda relay: limits if relay == targets[-1] else RelayLimits())
+    events = limited.seal(message)
+    assert max(len(event.content) for event in events) <= characters
+    assert max(map(wire_bytes, events)) <= size
+    assert squeezed("".join(event.content for event in events)) == "word" * 20_000
 
 
 def test_transition_tags_are_on_the_first_part_and_completion_tags_on_the_last() -> None:

@@ -11,14 +11,15 @@ from tenex.core.ids import EventId, Millis
 from tenex.core.ports import OutgoingMessage
 from tenex.nostr.compose import NostrSealer
 from tenex.nostr.interactions import EXTENSION, PRESS, PROMPT, read_press, to_prompts
-from tenex.nostr.relay_info import limits_of
+from tenex.nostr.relay_info import RelayLimits, limits_of
 from tenex.nostr.threading import read_event
 from tenex.nostr.threading.room_threads import ROOM_THREADS
 
 from .kit import OURS, PERSON, PLANNER, PROJECT, RELAY, answer, note, written
 
 ROOM = ["h", "0b5a3c9c-7d4e-4f43-9a2c-1f6f1c7f9d10"]
-SEALER = NostrSealer([RELAY], offers_buttons=lambda relay: relay == RELAY)
+OFFERS = RelayLimits(extensions=frozenset({EXTENSION}))
+SEALER = NostrSealer([RELAY], limits=lambda relay: OFFERS if relay == RELAY else RelayLimits())
 PROMPTED = "a" * 64
 
 

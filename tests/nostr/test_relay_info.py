@@ -19,6 +19,7 @@ def test_limits_are_believed_within_reason() -> None:
     assert limits_of({"limitation": limits}) == RelayLimits(
         max_limit=10, max_subscriptions=500, max_message_length=65536
     )
+    assert limits_of({"limitation": {"max_content_length": 5}}) == RelayLimits(max_content_length=1024)
     assert limits_of({"limitation": {"max_limit": 20}}) == RelayLimits(max_limit=20)
     assert limits_of({"limitation": {"max_limit": True, "max_subscriptions": -1}}) == RelayLimits()
 

@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import json
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tenex.core import records as r
@@ -23,7 +24,7 @@ from tests.fakes.agent_phases import check_moves
 from tests.fakes.scenario import RELAY, check_invariants
 from tests.properties.earned import Earned
 
-from .world import FaultyWorld
+from .world import OTHER_RELAY, FaultyWorld
 
 
 @dataclasses.dataclass
@@ -44,18 +45,38 @@ def judge(world: FaultyWorld) -> None:
     for name in world.conversations():
         records = world.on_disk(name)
         received.update(rec.event_id for rec in records if isinstance(rec, r.MessageRecorded | r.CommandGiven))
-        sent.update(event.id for rec in records if isinstance(rec, r.MessageSent) for event in rec.events)
+        words = words_of(records)
+        sent.update(event.id for parts in words.values() for event in parts)
         _judge_one(world, name, records)
+        for parts in words.values():
+            _is_there_once(world, parts)
     assert received.keys() == world.events.keys(), "a message was lost"
     assert set(received.values()) <= {1}, "a message was taken in twice"
     assert set(sent.values()) <= {1}, "two words have one event id"
-    unsaid = {word for word in sent if (word, RELAY) not in world.taken}
-    assert not unsaid, f"{len(unsaid)} words were journaled and never published"
     notices = {key for key, event in world.published.items() if is_notice(event)}
     assert world.published.keys() - notices <= sent.keys(), "something was sent that no journal holds"
     once = {key: count for key, count in world.calls.items() if key.startswith(("send ", "once ")) and count > 1}
     assert not once, f"what may run only once ran again: {once}"
     assert world.workspace is None or not world.workspace.running, f"a check still runs: {world.workspace.running}"
+
+
+def words_of(records: Iterable[r.Record]) -> dict[int, list[UnsignedEvent]]:
+    """The events of each message, and after them those with a new date."""
+    words: dict[int, list[UnsignedEvent]] = {}
+    for rec in records:
+        if isinstance(rec, r.MessageSent):
+            words[rec.seq] = list(rec.events)
+        if isinstance(rec, r.Delivered) and rec.again is not None:
+            words[rec.message].append(rec.again)
+    return words
+
+
+def _is_there_once(world: FaultyWorld, parts: Sequence[UnsignedEvent]) -> None:
+    """One event of a message is on relays: the first, or one with a new date; never both."""
+    there = {event.id for event in parts for relay in (RELAY, OTHER_RELAY) if (event.id, relay) in world.taken}
+    assert len(there) == min(1, len(parts)), f"{len(there)} events of one message can be read: {parts}"
+    if len(parts) == 1:
+        assert (parts[0].id, RELAY) in world.taken or world.dates is not None, "words were journaled and not published"
 
 
 def is_notice(event: UnsignedEvent) -> bool:
@@ -136,7 +157,7 @@ def _subagents(records: list[r.Record]) -> None:
 
 def _outcomes(world: FaultyWorld, records: list[r.Record]) -> None:
     """What is noted of a relay is what it sent: a fault of ours is no refusal of its."""
-    words = {rec.seq: rec.events for rec in records if isinstance(rec, r.MessageSent)}
+    words = words_of(records)
     for rec in records:
         if isinstance(rec, r.Delivered):
             known = world.taken if rec.accepted else world.refused

@@ -91,6 +91,13 @@ class FaultyWorld(World):
             self.odds |= {name: self.bugs.choice([0.0, 0.03, 0.2]) for name in BUGS}
         if self.workspace is not None:
             self.odds |= self.workspace.odds()
+        self.dates = Random(f"dates {seed}") if seed % 4 == 3 else None
+        """Draws which events relays refuse for their date; in the other worlds they refuse none.
+
+        A relay that never answers is not among them: it may have the event, so that no other gets it with a new date.
+        """
+        if self.dates is not None:
+            self.odds["relay away"] = 0.0
         self.notices = FaultyNotices(self)
         self.is_healed = False
         self.lives = 0
@@ -200,7 +207,8 @@ class FaultyWorld(World):
 
     def note(self, conversation: str, records: Sequence[r.Record]) -> None:
         for record in records:
-            for event in getattr(record, "events", ()):
+            again = record.again if isinstance(record, r.Delivered) else None
+            for event in (*getattr(record, "events", ()), *((again,) if again is not None else ())):
                 self.places[event.id] = ConversationId(conversation)
                 self.journaled.add(event.id)
             if isinstance(record, r.MessageRecorded | r.CommandGiven):
@@ -329,6 +337,10 @@ class FaultyWorld(World):
         if relay == OTHER_RELAY and self.meets("relay refuses"):
             self.refused.add((event.id, relay))
             return PublishOutcome(accepted=False, detail="blocked")
+        is_held = (event.id, relay) in self.taken
+        if self.dates is not None and not self.is_healed and not is_held and self.dates.random() < 0.3:
+            self.refused.add((event.id, relay))
+            return PublishOutcome(accepted=False, detail="invalid: too old", is_outdated=True)
         if self.meets("publisher bug"):
             raise RuntimeError("a fault of ours")
         self.must(self.published.setdefault(event.id, event) == event, "one id was published with two contents")

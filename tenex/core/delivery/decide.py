@@ -4,13 +4,13 @@ from tenex.core import records as r
 from tenex.core.effects import Key
 from tenex.core.ids import Millis, PublicKey
 from tenex.core.memory.window import in_a_line
-from tenex.core.people.trust import room_of
-from tenex.core.port_values import PublishOutcome
+from tenex.core.people.trust import group_of, room_of
+from tenex.core.port_values import PublishOutcome, UnsignedEvent
 from tenex.core.text.amounts import count
 from tenex.core.transaction import Transaction
 
-from .outgoing import notify
-from .state import Missed
+from .outgoing import notify, repeat
+from .state import MOST_REDATED, Missed, OutboxRow
 
 # Outbox expiry. A message is one or several events, each of which goes to several relays. Its outbox row keeps the
 # pairs of event and relay that have not answered for good. What passes (silence, `rate-limited:`, a relay that is away)
@@ -23,6 +23,13 @@ from .state import Missed
 # still open. A refusal begins that time too where it adds the relays that are tried in place of the one that refused
 # (`others`): it is not known whether those exist. A refusal without such relays does not, because another relay may
 # still be the first to accept.
+#
+# A refusal may be for the date of the event, as where a relay was away for longer than dates may differ. Then the
+# event is made anew with a new date (`Delivered.again`) and is a further part of the row. Both can never be read: this
+# is decided when every relay has answered about the old one for good, none by accepting it, and those that the new one
+# goes to were asked for the old one and do not have it, so that a lost OK is no refusal. The record of the last answer
+# holds the new event, so there is no moment between the two. A relay that refuses the new one too, whose date is of
+# now, has refused for another reason: that is final.
 OUTBOX_EXPIRY = Millis(3 * 24 * 3_600_000)
 """How long other relays are tried once one has accepted, or refused what others are also tried for: one dead relay
 keeps nothing open."""
@@ -34,20 +41,70 @@ REMINDED_CHARACTERS = 120
 def published(transaction: Transaction, key: Key, outcome: PublishOutcome) -> None:
     """Record what a relay answered for good about an event, unless that is recorded."""
     row = transaction.state.delivery.outbox.get(key.seq)
-    part, _, relay = key.part.partition(" ")
-    if row is None or not part.isdecimal() or (int(part), relay) not in row.open:
+    number, _, relay = key.part.partition(" ")
+    if row is None or not number.isdecimal() or (int(number), relay) not in row.open:
         return
-    expires = Millis(transaction.now + OUTBOX_EXPIRY) if outcome.accepted or row.others else Millis(0)
+    part = int(number)
+    event = row.events[part]
+    may_be_other = row.redated < MOST_REDATED and _may_have_another_id(transaction, event)
+    is_outdated = outcome.is_outdated and may_be_other
+    is_redated = may_be_other and not outcome.accepted and row.may_be_redated(part, relay, is_outdated=is_outdated)
+    tries_others = bool(row.others) and not is_outdated
+    expires = Millis(transaction.now + OUTBOX_EXPIRY) if outcome.accepted or tries_others else Millis(0)
     transaction.add(
         r.Delivered,
         message=key.seq,
-        part=int(part),
+        part=part,
         relay=relay,
         accepted=outcome.accepted,
         detail=outcome.detail[:200],
         expires_at=expires,
-        refused=None if outcome.accepted else row.events[int(part)].id,
+        refused=None if outcome.accepted else event.id,
+        outdated=is_outdated,
+        again=event if is_redated else None,  # its date and its id are given where records are sealed
     )
+    if key.seq not in transaction.state.delivery.outbox:
+        delivered = {each for each, _ in row.accepted} | ({part} if outcome.accepted else set())
+        if len(delivered) < row.parts:
+            _repeat(transaction, key.seq, row, outcome.fallback)
+
+
+def _repeat(transaction: Transaction, message: int, row: OutboxRow, fallback: PublicKey | None) -> None:
+    """Send in a room by another key what no relay took there, once; the first time for a cause with the cause.
+
+    Somebody in the room waits for it, and sees nothing of a refusal. Where the message itself is refused (`invalid:`)
+    it is refused of any key, so then only the cause is sent.
+    """
+    state = transaction.state
+    policy = transaction.policy
+    refusals = [refusal for refusal in state.delivery.refusals if refusal.message == message]
+    if not refusals or not group_of(state.identity.address) or not row.text:
+        return
+    refusal = refusals[-1]
+    key = fallback or policy.project.pubkey
+    agents = {agent.pubkey: agent for agent in (*policy.roster.values(), policy.project)}
+    speaker = agents.get(key)
+    if speaker is None or key == refusal.by:
+        return
+    is_of_message = refusal.reason.startswith("invalid:")
+    is_said = any(
+        (earlier.by, earlier.reason) == (refusal.by, refusal.reason) and earlier.message != message
+        for earlier in state.delivery.refusals
+    )
+    cause = f"{row.name} cannot write here: the relay answers “{refusal.reason}”."
+    if is_of_message:
+        where = f"The message is in the file of the conversation: tenex conversations show {state.id}"
+        lines = [cause, where]
+    else:
+        remedy = f"{cause} Add {row.name} to the members; until then {speaker.name} passes on its messages."
+        lines = [f"{row.name}:", row.text] if is_said else [remedy, f"{row.name}:", row.text]
+    repeat(transaction, speaker, "\n\n".join(lines), state.delivery.first_ids.get(row.events[0].id, row.events[0].id))
+
+
+def _may_have_another_id(transaction: Transaction, event: UnsignedEvent) -> bool:
+    """Whether an event may get another id: not one that is signed, nor the one that the conversation is named by."""
+    address = transaction.state.identity.address
+    return not event.sig and str(event.id) not in (str(transaction.state.id), address.get("root"))
 
 
 def quiet_hours_over(transaction: Transaction, first: int) -> None:

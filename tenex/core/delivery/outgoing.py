@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 from tenex.core.config import Agent
-from tenex.core.ids import CallId, PublicKey
+from tenex.core.ids import CallId, EventId, PublicKey
 from tenex.core.kind import kind_of_conversation
 from tenex.core.messages import Usage
 from tenex.core.port_values import AttachedFile, Buttons
@@ -45,6 +45,11 @@ def notify(
         files=files,
         buttons=buttons,
     )
+
+
+def repeat(transaction: Transaction, agent: Agent, text: str, in_place_of: EventId) -> MessageSent:
+    """Send by another key what relays refused to take: `in_place_of` is the event that a reply to it is meant for."""
+    return _send(transaction, agent, text, "notice", (), in_place_of=in_place_of)
 
 
 def send_as_agent(
@@ -95,6 +100,7 @@ def _send(
     notifies: tuple[PublicKey, ...] | None = None,
     files: tuple[AttachedFile, ...] = (),
     buttons: Buttons | None = None,
+    in_place_of: EventId | None = None,
 ) -> MessageSent:
     state = transaction.state
     if notifies is None:
@@ -133,6 +139,7 @@ def _send(
         missed_until=whom.missed_until,
         files=files,
         buttons=buttons,
+        in_place_of=in_place_of,
     )
 
 

@@ -60,6 +60,9 @@ class MessageSent(Record):
     """What goes with it; of files that are not encrypted `text` has the addresses, of those not sent the words."""
     buttons: Buttons | None = None
     """The answers that its event offers as buttons; None where its relay has none."""
+    in_place_of: EventId | None = None
+    """The event of a message that relays refused and whose words this one repeats by another key: a reply to this is
+    one to that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +84,9 @@ class ButtonsClosed(Record):
 class Delivered(Record):
     """A relay gave its final answer about one event of a `MessageSent`; the others then have until `expires_at`.
 
-    `refused` is the event's id where the relay did not accept it; older journals do not name it.
+    `refused` is the event's id where the relay did not accept it; older journals do not name it. `outdated` says that
+    it may have been refused for its date, and that the relay does not have it. `again` is the event with a new date,
+    which is the next part of the message and goes to the relays that refused the old one so (ADR 101).
     """
 
     message: int
@@ -91,6 +96,8 @@ class Delivered(Record):
     detail: str = ""
     expires_at: Millis = Millis(0)
     refused: EventId | None = None
+    outdated: bool = False
+    again: UnsignedEvent | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from tenex.core.reducers import Reducers
 from tenex.core.state import State
 from tenex.core.values import replace
 
-from .files import destination
+from .files import WITHOUT_FILES, destination
 from .state import OUTBOX_LONGEST, ButtonQuestion, Delivery, Missed, OutboxRow, RelayRefusal, ShowRequest
 
 V = TypeVar("V")
@@ -20,6 +20,9 @@ DELIVERY: Final = Reducers[Delivery]("delivery")
 
 REFUSALS = 20
 """Refused events that are remembered: enough to see which relay refuses what."""
+
+REPEATED = 200
+"""Events that repeat another whose first id is remembered: replies to older ones are to the thread as a whole."""
 
 REMINDERS = 5
 """Events of reminders that are known as such: replies come soon."""
@@ -84,6 +87,8 @@ def _sent(delivery: Delivery, record: r.MessageSent, before: State) -> Delivery:
             others=record.others,
             held=_held(record, [event for event, _relays in outgoing], before),
             lost_at=Millis(record.at + OUTBOX_LONGEST),
+            name=record.name,
+            text=_repeatable(record),
         )
         created_at = max(event.created_at for event in record.events)
         delivery = replace(delivery, outbox={**delivery.outbox, record.seq: row}, last_created_at=created_at)
@@ -91,12 +96,20 @@ def _sent(delivery: Delivery, record: r.MessageSent, before: State) -> Delivery:
         delivery = replace(delivery, command_origin={})
     if record.files:
         delivery = _without(delivery, record.files)
+    if record.in_place_of is not None:
+        delivery = _known_as(delivery, record.in_place_of, record.events)
     if record.purpose == "reminder":
         ids = tuple(event.id for event in record.events)
         delivery = replace(delivery, reminders=(*delivery.reminders, *ids)[-REMINDERS:])
     if record.buttons is not None and record.events:
         delivery = replace(delivery, with_buttons={**delivery.with_buttons, record.events[0].id: _question(record)})
     return _missed(delivery, record) if record.missed_by else delivery
+
+
+def _repeatable(record: r.MessageSent) -> str:
+    """What another key sends where no relay takes a message; a question with buttons is first sent without them."""
+    is_repeated = record.in_place_of is not None or record.buttons is not None
+    return "" if is_repeated or record.purpose in WITHOUT_FILES else record.text
 
 
 def _question(record: r.MessageSent) -> ButtonQuestion:
@@ -157,7 +170,7 @@ def _delivered(delivery: Delivery, record: r.Delivered, _: State) -> Delivery:
     row = delivery.outbox.get(record.message)
     if row is None:
         return delivery
-    is_refused = record.refused is not None and not record.accepted
+    is_refused = record.refused is not None and not record.accepted and not record.outdated
     answered = row.answered(
         record.part,
         record.relay,
@@ -165,6 +178,11 @@ def _delivered(delivery: Delivery, record: r.Delivered, _: State) -> Delivery:
         is_accepted=record.accepted,
         is_refused=is_refused,
     )
+    if record.outdated:
+        answered = replace(answered, outdated=(*answered.outdated, (record.part, record.relay)))
+    if record.again is not None:
+        answered = answered.with_new_date(record.part, record.again)
+        delivery = _known_as(delivery, row.events[record.part].id, [record.again])
     rows = {**delivery.outbox, record.message: answered}
     delivery = replace(delivery, outbox={seq: other for seq, other in rows.items() if other.open})
     if record.accepted:
@@ -172,6 +190,17 @@ def _delivered(delivery: Delivery, record: r.Delivered, _: State) -> Delivery:
     if record.refused is not None:
         return _refused(delivery, row, record, record.refused)
     return delivery
+
+
+def _known_as(delivery: Delivery, old: EventId, events: Sequence[UnsignedEvent]) -> Delivery:
+    """The state in which these events are known by the id of an earlier one, whose words they have."""
+    first = delivery.first_ids.get(old, old)
+    first_ids = {**delivery.first_ids, **{event.id: first for event in events}}
+    return replace(
+        delivery,
+        first_ids=dict(list(first_ids.items())[-REPEATED:]),
+        last_created_at=max(delivery.last_created_at, *(event.created_at for event in events)),
+    )
 
 
 def _accepted(delivery: Delivery, message: int) -> Delivery:
@@ -192,6 +221,8 @@ def _refused(delivery: Delivery, row: OutboxRow, record: r.Delivered, event: Eve
         reason=record.detail,
         at=record.at,
         is_delivered=earlier[-1] if earlier else bool(row.accepted),
+        by=row.events[record.part].pubkey,
+        name=row.name,
     )
     return replace(delivery, refusals=(*delivery.refusals, refusal)[-REFUSALS:])
 

@@ -15,6 +15,10 @@ OUTBOX_LONGEST: Final = Millis(30 * 24 * 3_600_000)
 as long as a message that cannot be stored is fetched again. A dead relay keeps no row for ever."""
 
 
+MOST_REDATED: Final = 50
+"""New dates for the parts of one message: a relay that refuses every date gets no more of them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboxRow:
     """The events of one `MessageSent` and the relays that have not answered for good."""
@@ -32,6 +36,41 @@ class OutboxRow:
     """Relays to try too once one has refused an event for good."""
     held: tuple[tuple[int, PublicKey], ...] = ()
     """Parts that wait until the quiet hours of their reader are over."""
+    outdated: tuple[tuple[int, str], ...] = ()
+    """(part, relay) that were refused and may be accepted with a new date."""
+    redated: int = 0
+    """How many parts are earlier ones with a new date."""
+    name: str = ""
+    """Of the speaker; "" in rows of snapshots of older programs."""
+    text: str = ""
+    """What is sent by another key where no relay takes it; "" where nobody waits for it, or it repeats another."""
+
+    @property
+    def parts(self) -> int:
+        """How many events the message has, where one with a new date is none of its own."""
+        return len(self.events) - self.redated
+
+    def may_be_redated(self, part: int, relay: str, *, is_outdated: bool) -> bool:
+        """Whether a part gets a new date, given the answer of a relay that has not accepted it.
+
+        Only when each relay has answered and none has accepted it: the new event is then the only one that can be read.
+        """
+        may_still_be_read = any(pair[0] == part for pair in self.accepted)
+        waits = any(pair[0] == part and pair[1] != relay for pair in self.open)
+        is_wanted = is_outdated or any(pair[0] == part for pair in self.outdated)
+        return is_wanted and not may_still_be_read and not waits
+
+    def with_new_date(self, part: int, event: UnsignedEvent) -> "OutboxRow":
+        """The row with a part once more, for the relays that have refused its date."""
+        number = len(self.events)
+        relays = (relay for other, relay in self.outdated if other == part)
+        return replace(
+            self,
+            events=(*self.events, event),
+            open=(*self.open, *((number, relay) for relay in relays)),
+            outdated=tuple(pair for pair in self.outdated if pair[0] != part),
+            redated=self.redated + 1,
+        )
 
     @property
     def ready(self) -> tuple[tuple[int, str], ...]:
@@ -70,6 +109,9 @@ class RelayRefusal:
     at: Millis
     is_delivered: bool = False
     """Another relay has accepted what was written."""
+    by: PublicKey = PublicKey("")
+    """The key of the event; "" in snapshots of older programs, as the name."""
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,3 +184,14 @@ class Delivery:
     """By their events, the questions with buttons that have not been closed."""
     shows: Mapping[int, ShowRequest] = field(default_factory=dict)
     """Files that users want to see and that are not looked up, by the seq of the request."""
+    first_ids: Mapping[EventId, EventId] = field(default_factory=dict)
+    """By the id of an event of ours with a new date: that of the event as it was first, by which rules know it."""
+
+    def first_id(self, event: EventId | None) -> EventId | None:
+        """The id by which an event is known here: of one of ours with a new date, the first it had."""
+        return None if event is None else self.first_ids.get(event, event)
+
+    def newest_id(self, event: EventId) -> EventId:
+        """The id under which relays have an event of ours, given the first it had."""
+        newer = [other for other, first in self.first_ids.items() if first == event]
+        return newer[-1] if newer else event

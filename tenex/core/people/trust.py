@@ -53,14 +53,19 @@ def room_of(address: Mapping[str, Any]) -> str:
     return str(address.get("room") or "")
 
 
+def group_of(address: Mapping[str, Any]) -> str:
+    """The group of a relay (NIP-29) that a conversation is in, by its address; "" for none."""
+    return str(address.get("group") or "")
+
+
 def chat_of(address: Mapping[str, Any]) -> str:
     """The chat that a conversation was begun in, by its address: a group of a relay (NIP-29), or none of them.
 
     "" for a conversation in a thread, where what a message quotes says nothing about where it belongs.
     """
-    group = address.get("group")
+    group = group_of(address)
     if group:
-        return f"group {' '.join((str(group), *address.get('relays', ())))}"
+        return f"group {' '.join((group, *address.get('relays', ())))}"
     return "outside of groups" if address.get("form") == "chats" else ""
 
 

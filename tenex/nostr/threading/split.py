@@ -85,6 +85,7 @@ def in_parts(
         raise InternalError(
             f"the tags of a kind {kind} leave {room} bytes for its text; shorten or drop some of {len(clean)}"
         )
+    room = min(room, draft.most_characters or room)  # each is a byte at least
     texts = split_text(clean_text(draft.text), room)
     last = len(texts) - 1
     return tuple(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tenex.core.errors import ModelUnavailable, RelayUnavailable, StoreError, TenexError, TransientError
+from tenex.core.text.amounts import count
 from tenex.operations.daemon_start import WAIT, ask_when_started, is_starting, why_silent
 from tenex.service.control import ELSEWHERE, why_no_socket
 from tenex.store.lock import find_holder
@@ -113,6 +114,10 @@ def problems_in_status(status: Mapping[str, Any]) -> Iterator[Finding]:
             message = f"the daemon is not served here{_since(relay['unresponsiveSince'])}: {reason}"
             fix = "see what the check `relays` reports; the daemon keeps trying"
             yield fault(message, url_text(relay["url"]), fix, RelayUnavailable)
+    for last in status.get("refusals", ()):
+        message = f"it has refused {count(last['count'], 'event')} of ours; the last: {last['reason']}"
+        fix = "let the relay, or the room there, accept that key; or use another relay"
+        yield warning(message, url_text(last["relay"]), fix)
     for server in status.get("mcp", ()):
         if server["state"] != "ready" and server["why"]:
             message = f"this MCP server does not run: {server['why']}"
