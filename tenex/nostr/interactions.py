@@ -11,7 +11,8 @@ allow a call in the name of an owner. The wire is that of `docs/experimental-int
 """
 
 from collections.abc import Collection, Mapping
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 from tenex.core.answers.pictures import NO_BUTTON, NUMBERS, YES_BUTTON
 from tenex.core.ids import ConversationId, EventId
@@ -36,6 +37,8 @@ PROMPT_KINDS: Final = (PROMPT, CLOSE)
 MOST_BUTTONS: Final = 8
 MOST_CONTENT: Final = 16_384
 """Bytes of a prompt's text."""
+MOST_SHOWN: Final = 20_000
+"""Characters of a prompt in the words of a relay that are kept: all of the prompt's own."""
 MOST_LABEL: Final = 256
 """Bytes of a label."""
 
@@ -106,19 +109,34 @@ def read_press(event: Event, own_keys: Collection[str], relay: str) -> InboundMe
     )
 
 
-def prompt_of(event: Event) -> EventId | None:
+@dataclass(frozen=True, slots=True)
+class ShownPrompt:
+    """A prompt, and the words in which a relay shows it."""
+
+    prompt: EventId
+    text: str
+
+
+def shown_prompt(event: Event) -> ShownPrompt | None:
     """The prompt that a message of a relay shows in words; None for every other message."""
     prompt = base.first_value(event, "interaction")
-    return EventId(prompt) if event.kind == CHAT and base.is_hex64(prompt) else None
+    is_shown = event.kind == CHAT and base.is_hex64(prompt)
+    return ShownPrompt(EventId(prompt), event.content[:MOST_SHOWN]) if is_shown else None
 
 
-def to_prompts(message: InboundMessage, prompts: Mapping[str, EventId]) -> InboundMessage:
+def to_prompts(message: InboundMessage, shown: Mapping[str, ShownPrompt]) -> InboundMessage:
     """The message as a reply or a reaction to prompts, where it is one to the words that the relay has made of them."""
-    if prompts.keys().isdisjoint(message.references):
+    if shown.keys().isdisjoint(message.references):
         return message
-    references = tuple(prompts.get(reference, reference) for reference in message.references)
-    reply_to = prompts.get(message.reply_to, message.reply_to) if message.reply_to is not None else None
-    conversation: Any = message.conversation
-    if message.is_reaction and reply_to is not None:
-        conversation = ConversationId(reply_to)
-    return replace(message, references=references, reply_to=reply_to, conversation=conversation)
+    references = tuple(shown[one].prompt if one in shown else one for one in message.references)
+    answered = shown.get(message.reply_to) if message.reply_to is not None else None
+    if answered is None:
+        return replace(message, references=references)
+    return replace(
+        message,
+        references=references,
+        reply_to=answered.prompt,
+        shown_in=message.reply_to,
+        shown_as=answered.text,
+        conversation=ConversationId(answered.prompt) if message.is_reaction else message.conversation,
+    )

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from tenex.core.ids import EventId, PublicKey
+from tenex.core.ids import PublicKey
 from tenex.core.people.trust import chat_of
 from tenex.core.port_values import UnsignedEvent
 from tenex.core.signals import InboundMessage
@@ -30,7 +30,7 @@ from tenex.log import get_logger
 from .deletions import DELETION, ROOM_DELETION
 from .events import Event
 from .filters import Filter
-from .interactions import PRESS, prompt_of
+from .interactions import PRESS, ShownPrompt, shown_prompt
 from .pool import RelayPool
 from .reactions import REACTION
 from .threading import KINDS
@@ -66,7 +66,7 @@ MOST_KNOWN: Final = 2_000
 """Rooms that are remembered; those that a key of ours is in are never forgotten."""
 MOST_ROOMS: Final = 400
 """Of one relay: each has a subscription."""
-MOST_PROMPTS: Final = 5_000
+MOST_PROMPTS: Final = 500
 """Messages in which relays show a prompt in words that are remembered, the newest."""
 MOST_MEMBERS: Final = 5000
 """Of one room that are kept."""
@@ -155,7 +155,7 @@ class Rooms:
         """The rooms with a subscription, and the key whose own connection has it; None for the usual one."""
         self._no_room: dict[Place, str] = {}
         """Why rooms have no subscription."""
-        self._prompts: dict[str, EventId] = {}
+        self._prompts: dict[str, ShownPrompt] = {}
         self._held: dict[Place, list[Callable[[], None]]] = {}
         self._due: set[str] = set()
         """The relays that are to be looked at."""
@@ -271,7 +271,7 @@ class Rooms:
         is_by_relay = event.pubkey == self._pool.rooms_key(relay)
         if event.kind in ROOM_KINDS and is_by_relay:
             self.on_relay(relay)
-        prompt = prompt_of(event) if is_by_relay else None
+        prompt = shown_prompt(event) if is_by_relay else None
         if prompt is not None:
             self._prompts[event.id] = prompt
             if len(self._prompts) > MOST_PROMPTS:
@@ -280,7 +280,7 @@ class Rooms:
         return event.kind in ROOM_KINDS or prompt is not None or is_vote
 
     @property
-    def prompts(self) -> Mapping[str, EventId]:
+    def prompts(self) -> Mapping[str, ShownPrompt]:
         """The prompts that relays have shown in words, by the ids of these messages."""
         return self._prompts
 

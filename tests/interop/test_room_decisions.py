@@ -248,3 +248,21 @@ async def test_a_question_of_a_key_that_may_not_write_is_shown_once_by_the_proje
             assert await ended(folder, name) == "finished"
         assert of_kind(folder.records(name), r.QuestionAnswered)[0].text == "dark blue"
         assert len([event for event in owner.heard if "Which colour?" in event["content"]]) == 1
+
+
+async def test_a_relay_that_shows_another_question_gets_no_permission_by_the_answers_to_that(tmp_path: Path) -> None:
+    async with at_work_in_a_room(tmp_path / "data", rules=BUTTONS) as working:
+        folder, owner, relay = working.folder, working.owner, working.relay
+        async with serving(folder, working.server):
+            name = await working.begin("Publish it")
+            shown = await working.asked(name, "Allow ")
+            link = [["h", working.room], ["e", name, "", "reply"], ["interaction", prompt_in(shown)]]
+            false = relay.say(9, link, working.room, "Do you like cats? 👍")
+            await owner.react(false, "👍")
+            await owner.say(working.room, "yes", ["e", name, "", "root"], ["e", false, "", "reply"])
+            await until(lambda: len(of_kind(folder.records(name), r.MessageRecorded)) == 2)
+            assert answers(folder, name) == []
+            assert times(folder) == 0
+            await owner.react(shown["id"], "👎")
+            assert await ended(folder, name) == "finished"
+        assert times(folder) == 0

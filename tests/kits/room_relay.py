@@ -123,7 +123,7 @@ class RoomRelay:
         """When a frame came, by which key, and its first word."""
         self.clients: set[_Client] = set()
         self.usage: defaultdict[tuple[str, str], deque[float]] = defaultdict(deque)
-        self.interactions = Interactions(self._say, lambda key, room: key in self.rooms[room].members, now)
+        self.interactions = Interactions(self.say, lambda key, room: key in self.rooms[room].members, now)
         self.store = RelayStore(is_member=self._is_known, now=now, is_there=rules.store)
         self._server: Server | None = None
 
@@ -190,7 +190,8 @@ class RoomRelay:
 
     # ---- what it does ----
 
-    def _say(self, kind: int, tags: Sequence[Sequence[str]], room: str, content: str) -> str:
+    def say(self, kind: int, tags: Sequence[Sequence[str]], room: str, content: str) -> str:
+        """Publish an event of the relay's own; returns its id."""
         return self._by_relay(kind, tags, room, content)
 
     def _by_relay(self, kind: int, tags: Sequence[Sequence[str]], room: str = "", content: str = "") -> str:

@@ -10,7 +10,7 @@ from tenex.core.delivery.buttons import numbered, yes_or_no
 from tenex.core.ids import EventId, Millis
 from tenex.core.ports import OutgoingMessage
 from tenex.nostr.compose import NostrSealer
-from tenex.nostr.interactions import EXTENSION, PRESS, PROMPT, read_press, to_prompts
+from tenex.nostr.interactions import EXTENSION, PRESS, PROMPT, ShownPrompt, read_press, to_prompts
 from tenex.nostr.relay_info import RelayLimits, limits_of
 from tenex.nostr.threading import read_event
 from tenex.nostr.threading.room_threads import ROOM_THREADS
@@ -110,8 +110,9 @@ def test_a_reply_to_the_relays_words_of_a_prompt_is_one_to_the_prompt() -> None:
     event = note("red", by=PERSON, kind=9, tags=[ROOM, ["e", root, "", "root"], ["e", words, "", "reply"]])
     message = read_event(event, OURS, {}, RELAY, None, ROOM_THREADS)
     assert message is not None
-    meant = to_prompts(message, {words: EventId(PROMPTED)})
+    meant = to_prompts(message, {words: ShownPrompt(EventId(PROMPTED), "Which colour? red, blue")})
     assert (meant.reply_to, meant.references, meant.conversation) == (PROMPTED, (PROMPTED, root), root)
+    assert (meant.shown_in, meant.shown_as) == (words, "Which colour? red, blue")
     assert to_prompts(message, {}) is message
 
 

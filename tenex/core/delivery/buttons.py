@@ -13,8 +13,10 @@ from tenex.core import records as r
 from tenex.core.answers.pictures import NO_BUTTON, NUMBERS, YES_BUTTON
 from tenex.core.ids import EventId, Millis
 from tenex.core.port_values import Button, Buttons
+from tenex.core.signals import MessageReceived
 from tenex.core.state import State
 from tenex.core.transaction import Transaction
+from tenex.core.values import replace
 
 LONGEST: Final = Millis(29 * 24 * 3_600_000)
 """How long buttons are shown at most; the question stays open. Relays take thirty days, by their own clock."""
@@ -65,6 +67,20 @@ def settle_buttons(transaction: Transaction) -> None:
                 notifies=question.notifies,
                 silent=question.silent,
             )
+
+
+def as_answered(state: State, signal: MessageReceived) -> MessageReceived | None:
+    """An answer to what a relay has shown of a question, if that begins with all of the question's own text.
+
+    Else its author may have read another question: a reaction is ignored (None), and a text replies to what they saw.
+    """
+    message = signal.message
+    if message.shown_in is None:
+        return signal
+    question = state.delivery.with_buttons.get(message.reply_to) if message.reply_to is not None else None
+    if question is not None and message.shown_as.startswith(question.content):
+        return signal
+    return None if message.is_reaction else replace(signal, message=replace(message, reply_to=message.shown_in))
 
 
 def _is_refused(state: State, message: int) -> bool:

@@ -118,6 +118,7 @@ def _question(record: r.MessageSent) -> ButtonQuestion:
         speaker=record.speaker,
         name=record.name,
         text=record.text,
+        content=record.events[0].content,
         phase=record.phase,
         run=record.run,
         call=record.call,

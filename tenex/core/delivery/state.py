@@ -123,6 +123,8 @@ class ButtonQuestion:
     speaker: PublicKey
     name: str
     text: str
+    content: str
+    """Of the event: the text as it is sent."""
     phase: Phase
     run: RunId | None
     call: CallId | None
