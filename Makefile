@@ -10,7 +10,7 @@ DEV := $(VENV)/.dev
 # Tests wait for processes and sockets: twice as many workers as there are cores, at most four.
 WORKERS := $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 2 ? 2 : 4)))
 
-.PHONY: help demo test lint format eval bench interop-table soak mutants clean
+.PHONY: help demo demo-room test lint format eval bench interop-table soak mutants clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -32,6 +32,9 @@ $(DEV): $(BASE)
 
 demo: $(BASE)  ## talk to the agents on this machine: embedded relay, daemon, chat
 	@$(BIN)/tenex demo --data . $(ARGS)
+
+demo-room: $(DEV)  ## watch two people and three agents in a room, on this machine; needs no key
+	@$(BIN)/python -m tests.interop.room_demo
 
 test: $(DEV)  ## run the tests
 	@[ -e tests/interop/node_modules/.installed ] || ! command -v npm >/dev/null || \

@@ -117,8 +117,9 @@ class MessageDeleted:
     """The author of a message deleted its event (NIP-09), or the moderation of its room did (NIP-29)."""
 
     event_id: EventId
-    author: PublicKey | None
-    """None: the moderation, whoever wrote it."""
+    author: PublicKey
+    is_moderated: bool = False
+    """Whether its author moderates the room, so that others may have written what is deleted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -172,6 +172,8 @@ class ClientConnection:
         self._requests: dict[str, Request] = {}
         self._unanswered: dict[str, _Publishing] = {}
         self._challenge: asyncio.Future[str] = self._loop.create_future()
+        self.is_auth_final = True
+        """Whether the last AUTH failed for a reason that will be the same the next time."""
         self._authenticated: tuple[str | None, str, float] = (None, "", 0.0)
         """The last challenge answered, why the answer was refused ("" if it was not), and when."""
         self._auth_lock = asyncio.Lock()
@@ -366,6 +368,7 @@ class ClientConnection:
                 await self._authenticate(identity, challenge)
 
     async def _authenticate(self, identity: Key, challenge: str) -> str:
+        self.is_auth_final = False
         tags = (("relay", self._url), ("challenge", challenge))
         unsigned = unsigned_event(identity.public, int(self._now()), AUTH_KIND, tags, "")
         try:
@@ -374,6 +377,7 @@ class ClientConnection:
         except TimeoutError:
             return "the remote signer of the key did not sign the AUTH in time"
         except ValueError as fault:
+            self.is_auth_final = True
             return str(fault)
         try:
             publishing = self._unanswered.setdefault(event.id, _Publishing(0))
@@ -384,6 +388,7 @@ class ClientConnection:
         except RelayUnavailable as fault:
             return str(fault)
         log.info("relay.authenticated", relay=self._url, accepted=ok.accepted, answer=printable(ok.text))
+        self.is_auth_final = read_answer(ok.text).action is ReasonAction.FINAL
         return "" if ok.accepted else printable(ok.text) or "it refused the AUTH"
 
     def _handle(self, text: str | bytes) -> Awaitable[None] | None:

@@ -17,8 +17,8 @@ DIRECT_KINDS: Final = frozenset({4, 14, 15, 1059, 21059})
 """Direct messages (NIP-04, NIP-17, NIP-59): some relays withhold them silently from a REQ that asks for more."""
 
 
-_OF_AN_EVENT: Final = frozenset({5, 7})
-"""Deletions and reactions, which may name an event alone."""
+_OF_ONE_EVENT: Final = frozenset({5, 7})
+"""Deletions and reactions: what they name is in a room, so they need not name it."""
 _ROOM: Final = "h"
 """The tag that names the room of an event (NIP-29)."""
 
@@ -26,7 +26,7 @@ _ROOM: Final = "h"
 class Matcher:
     """One compiled filter.
 
-    A reaction or a deletion that names no room is wanted for any: Buzz's name an event, and its relay knows the room.
+    A reaction or a deletion that names no room is wanted for any: Buzz's name an event, and the relay knows its room.
     """
 
     __slots__ = ("_authors", "_ids", "_kinds", "_since", "_tags", "_until")
@@ -60,7 +60,7 @@ class Matcher:
                 if len(tag) > 1 and tag[0] == name and tag[1] in values:
                     break
             else:
-                if name != _ROOM or not _is_of_an_event_alone(event):
+                if name != _ROOM or event.get("kind") not in _OF_ONE_EVENT or names_a_room(event):
                     return False
         return True
 
@@ -116,8 +116,9 @@ def lay_out(filters: Sequence[Filter], most: int = MAX_FILTERS) -> tuple[tuple[d
     )
 
 
-def _is_of_an_event_alone(event: Mapping[str, Any]) -> bool:
-    return event.get("kind") in _OF_AN_EVENT and not any(tag[:1] == [_ROOM] for tag in event["tags"])
+def names_a_room(event: Mapping[str, Any]) -> bool:
+    """Whether a raw event says which room (NIP-29) it is in."""
+    return any(tag[:1] == [_ROOM] for tag in event["tags"])
 
 
 def _set(values: Iterable[Any] | None) -> frozenset[Any] | None:

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from websockets.exceptions import WebSocketException
 
+from tenex.core.backoff import Backoff
 from tenex.core.errors import RelayUnavailable
 from tenex.core.ids import PublicKey
 from tenex.core.ports import PublishOutcome
@@ -28,7 +29,7 @@ from .filters import Filter, lay_out
 from .history_buffer import HistoryBuffer
 from .keys import Key
 from .pagination import most_events
-from .relay_info import RelayLimits, read_limits
+from .relay_info import DocumentUnread, RelayLimits, read_limits
 from .relay_subscriptions import RelaySubscriptions
 from .relay_traits import OF_ANOTHER_KEY, RelayTraits, is_one_key_answer
 from .retry import ReasonAction, RetryPolicy, is_worth_logging, printable, read_answer
@@ -54,7 +55,7 @@ _OF_DATES: Final = frozenset({"", "blocked", "invalid"})
 another cause. The words after it are not read: each relay has its own."""
 
 _UNCLEAR_TRIES: Final = 8
-"""Refusals without a NIP-01 reason after which an event counts as refused; about four minutes."""
+"""Refusals without a NIP-01 reason, and failures of AUTH, after which an event counts as refused; some minutes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -297,16 +298,26 @@ class RelayConnection:
         await connection.authenticate()
 
     async def _read_limits(self) -> None:
-        if not self.must_be_public:
-            limits = await read_limits(self.url, self._timeouts.limits_timeout)
-            if limits is not None:
-                self._use_limits(limits)
-            if self.rooms_key and self._connection is not None and self._connection.was_challenged:
-                await (
-                    self._connection.authenticate()
-                )  # private rooms are shown to their members, and no AUTH is asked for
-        self.informed.set()
-        self._on_informed()
+        """Read the relay's document; while its server fails, again and again: it may say that the relay has rooms."""
+        pauses = Backoff(self._timeouts.refused_first, self._timeouts.refused_most, self._rng.uniform)
+        is_read = self.must_be_public
+        while True:
+            if not is_read:
+                try:
+                    limits = await read_limits(self.url, self._timeouts.limits_timeout)
+                    is_read = True
+                except DocumentUnread:
+                    limits = None
+                if limits is not None:
+                    self._use_limits(limits)
+                if self.rooms_key and self._connection is not None and self._connection.was_challenged:
+                    # private rooms are shown to their members, and no AUTH is asked for
+                    await self._connection.authenticate()
+            self.informed.set()
+            self._on_informed()
+            if is_read:
+                return
+            await asyncio.sleep(pauses.next())
 
     def _use_limits(self, limits: RelayLimits) -> None:
         self._limits = limits
@@ -402,13 +413,20 @@ class RelayConnection:
                 unclear += not answer.prefix
                 if unclear >= _UNCLEAR_TRIES:
                     why = answer.text or "refused without a reason"
+                    is_final = True
                 else:
                     self.traits.note_answer(answer.text, event.kind)
                     why = await policy.wait(answer, connection.authenticate)
-                if why and not connection.lost:
+                    is_final = answer.action is not ReasonAction.AUTH or connection.is_auth_final
+                if not why or connection.lost:
+                    continue
+                if is_final:
                     outcome = await self._refusal(event, answer.prefix, why)
                     if outcome.accepted or not connection.lost:
                         return outcome
+                else:
+                    unclear += 1
+                    await policy.pause_after_refusal()
 
     async def _refusal(self, event: Event, prefix: str, why: str) -> PublishOutcome:
         """The outcome of a refusal; of one that may be for its date the relay is asked whether it has the event.

@@ -64,14 +64,24 @@ class RelayLimits:
     """What a relay of rooms has beyond the NIPs."""
 
 
+class DocumentUnread(Exception):
+    """A relay's document could not be read now; another time it may be."""
+
+
 async def read_limits(url: str, timeout: float) -> RelayLimits | None:  # noqa: ASYNC109  (callers own no deadline)
-    """Fetch a relay's document; None if it has none, or not in time."""
+    """Fetch a relay's document; None if it has none that can be used.
+
+    Raises:
+        DocumentUnread: the network or the server failed, or took longer than `timeout` seconds.
+    """
     try:
         async with asyncio.timeout(timeout):
             raw: bytes = await _AGAIN.copy()(_get, url)
         return limits_of(json.loads(raw))
-    except Exception as fault:  # noqa: BLE001 optional: whatever is wrong with it, the relay is used without
+    except Exception as fault:  # optional: whatever is wrong with it, the relay is used without
         log.debug("relay.no_document", relay=url, fault=type(fault).__name__)
+        if isinstance(fault, TimeoutError) or _may_pass(fault):
+            raise DocumentUnread from fault
         return None
 
 

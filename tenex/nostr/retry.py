@@ -106,8 +106,12 @@ class RetryPolicy:
         why = await self.wait(answer, authenticate)
         if why:
             refused(why)
-            await asyncio.sleep(self._refused.next())
-            self._auths = 0
+            await self.pause_after_refusal()
+
+    async def pause_after_refusal(self) -> None:
+        """Wait longer after each refusal that may end; then AUTH may be tried again."""
+        await asyncio.sleep(self._refused.next())
+        self._auths = 0
 
     async def wait(self, answer: RelayAnswer, authenticate: Authenticate) -> str:
         """Do what the answer asks for; "" when it is time to try again, else the reason not to."""

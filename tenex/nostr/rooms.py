@@ -27,9 +27,9 @@ from tenex.core.signals import InboundMessage
 from tenex.core.values import replace
 from tenex.log import get_logger
 
-from .deletions import DELETION, ROOM_DELETION
+from .deletions import DELETIONS, ROOM_DELETION
 from .events import Event
-from .filters import Filter
+from .filters import Filter, names_a_room
 from .interactions import PRESS, ShownPrompt, shown_prompt
 from .pool import RelayPool
 from .reactions import REACTION
@@ -163,7 +163,10 @@ class Rooms:
         self._group: asyncio.TaskGroup | None = None
         self._since = int(now())
         self._looked_at: dict[str, float] = {}
-        """When the rooms of each relay were last read."""
+        """When the rooms of each relay were last read, all of them."""
+        self._pauses: dict[str, float] = {}
+        """Seconds until each relay that has left something unanswered since then is looked at again."""
+        self._timers: dict[str, asyncio.TimerHandle] = {}
         self._reporting: dict[str, tuple[frozenset[PublicKey], bool]] = {}
         """Our keys whose joining and leaving each relay reports, and whether to a connection of each."""
 
@@ -191,11 +194,14 @@ class Rooms:
             return False
         if raw["pubkey"] == self._pool.rooms_key(relay) and raw["kind"] == CHAT:
             return any(tag[:1] == ["interaction"] for tag in raw["tags"])
+        if raw["kind"] == ROOM_DELETION and self._moderates_a_room(raw["pubkey"], relay):
+            return True
         if not self._rules().members_may_write:
             return False
-        names = [tag[1] for tag in raw["tags"] if len(tag) > 1 and tag[0] == "h"]
-        if raw["kind"] == DELETION or (raw["kind"] == REACTION and not names):  # nothing is looked up for a stranger's
+        is_of_one_event = raw["kind"] in DELETIONS or (raw["kind"] == REACTION and not names_a_room(raw))
+        if is_of_one_event:  # nothing is looked up for a stranger's
             return self.is_member(raw["pubkey"], relay)
+        names = (tag[1] for tag in raw["tags"] if len(tag) > 1 and tag[0] == "h")
         return any((relay, name) in self._read for name in names)
 
     def is_member(self, author: PublicKey, relay: str) -> bool:
@@ -227,8 +233,13 @@ class Rooms:
     def moderates(self, event: Event, relay: str) -> bool:
         """Whether an event in a room is by who may delete what others wrote there: its relay says so."""
         room = self._rooms.get((relay, group_of(event)))
-        is_of_relay = bool(event.pubkey) and event.pubkey == self._pool.rooms_key(relay)
+        is_of_relay = event.pubkey == self._pool.rooms_key(relay)
         return room is not None and (is_of_relay or event.pubkey in room.moderators)
+
+    def _moderates_a_room(self, author: PublicKey, relay: str) -> bool:
+        """Whether an author moderates a room of a relay that is read."""
+        is_of_relay = author == self._pool.rooms_key(relay)
+        return is_of_relay or any(author in self._rooms[place].moderators for place in self._read if place[0] == relay)
 
     def as_addressed(self, message: InboundMessage, event: Event, relay: str) -> InboundMessage:
         """A message as one to our key in the room, where that is for direct messages and a person wrote it.
@@ -369,7 +380,7 @@ class Rooms:
         looked_at = self._now()
         rooms = await self._joined(relay, None)
         if rooms is None:
-            asyncio.get_running_loop().call_later(SOON, self.on_relay, relay)
+            self._look_again(relay)
             return
         self._subscribe_to_membership(relay)  # after the first answer: now it is known whether a connection has one key
         seen_by: dict[str, PublicKey | None] = dict.fromkeys(rooms)
@@ -382,13 +393,25 @@ class Rooms:
 
         for reader in dict.fromkeys(seen_by.values()):
             room_ids = sorted(room_id for room_id, by in seen_by.items() if by == reader)
-            await self._describe(relay, room_ids[:MOST_ROOMS], LOOKING, reader)
+            is_whole = await self._describe(relay, room_ids[:MOST_ROOMS], LOOKING, reader) and is_whole
         for place, room in list(self._rooms.items()):
             if place[0] == relay and room.ours and place[1] not in seen_by and is_whole:
                 log.info("room.left", relay=relay, room=room.id)
                 self._rooms[place] = Room(relay=relay, id=room.id, name=room.name, has_threads=room.has_threads)
         self._follow(relay)
+        if not is_whole:  # what is read of a room that is found later begins where all were last known
+            self._look_again(relay)
+            return
         self._looked_at[relay] = looked_at
+        self._pauses.pop(relay, None)
+
+    def _look_again(self, relay: str) -> None:
+        """Look at a relay that has not answered everything soon, and ever later."""
+        pause = self._pauses.get(relay, SOON)
+        self._pauses[relay] = min(2 * pause, AGAIN)
+        if relay in self._timers:
+            self._timers[relay].cancel()
+        self._timers[relay] = asyncio.get_running_loop().call_later(pause, self.on_relay, relay)
 
     async def _joined(self, relay: str, key: PublicKey | None) -> list[str] | None:
         """The rooms of a relay that our keys are in; a private one is shown to its members only, so each key asks.
@@ -420,15 +443,15 @@ class Rooms:
         except ValueError:  # no room: the relay is looked at once a minute all the same
             log.info("rooms.membership_not_reported", relay=relay)
 
-    async def _describe(self, relay: str, room_ids: list[str], patience: float, key: PublicKey | None) -> None:
-        """Ask a relay for the members and the sort of rooms, with the connection of a key."""
+    async def _describe(self, relay: str, room_ids: list[str], patience: float, key: PublicKey | None) -> bool:
+        """Ask a relay for the members and the sort of rooms, with the connection of a key; whether it has answered."""
         if not room_ids:
-            return
+            return True
         filters: list[Filter] = [{"kinds": [METADATA, ADMINS, MEMBERS], "#d": room_ids}]
         unread: list[str] = []
         events = await self._pool.fetch(filters, patience, unread, only=relay, key=key)
         if relay in unread:
-            return
+            return False
         own_keys = self._own_keys()
         described = self._newest([event for event in events if event.kind == METADATA], relay)
         counted = self._newest([event for event in events if event.kind == MEMBERS], relay)
@@ -451,6 +474,7 @@ class Rooms:
                 ours=tuple(sorted(member for member in members if member in own_keys)),
                 reader=key,
             )
+        return True
 
     def _newest(self, events: Collection[Event], relay: str) -> dict[str, Event]:
         """The newest event of each room that the relay itself has signed."""
@@ -496,7 +520,7 @@ _MEMBERSHIP: Final = "rooms"
 _NO_ROOM: Final = "the relay takes no more subscriptions"
 _MODERATING: Final = frozenset({"owner", "admin"})
 """Roles in the list of members."""
-_SAID: Final = frozenset({*KINDS, *READ_IN_ROOMS, REACTION, PRESS, DELETION, ROOM_DELETION})
+_SAID: Final = frozenset({*KINDS, *READ_IN_ROOMS, REACTION, PRESS, *DELETIONS})
 """The kinds of what people do in rooms."""
 
 

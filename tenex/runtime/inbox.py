@@ -248,8 +248,8 @@ class Inbox:
         conversation = self._conversations.get(event_id) or self._directory.conversation_of(event_id)
         if conversation is None or self.is_closed:
             return
-        is_theirs = moderated is not None and self._chat_of(conversation) == moderated
-        signal = MessageDeleted(event_id=event_id, author=None if is_theirs else author)
+        is_moderated = moderated is not None and self._chat_of(conversation) == moderated
+        signal = MessageDeleted(event_id=event_id, author=author, is_moderated=is_moderated)
         self._coordinator.deliver(conversation, signal)
 
     def _receive(self, received: InboundMessage, *, has_turn: bool) -> Admission:

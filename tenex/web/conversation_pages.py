@@ -12,14 +12,12 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from tenex.core.errors import TenexError, UsageError
+from tenex.core.errors import UsageError
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.messages import AgentText, CallResult, ModelStep, Note, UserText
 from tenex.core.phases import Phase
-from tenex.core.projection import STUCK
 from tenex.core.records import Record, ToolCallCompleted, ToolCallStarted
 from tenex.nostr.keys import parse_public_key
-from tenex.operations.asks import ORDER, Ask
 from tenex.operations.listing import STATUSES, row_json
 from tenex.store.search import Filter
 from tenex.store.stats import as_json
@@ -35,8 +33,6 @@ from .timeline import timeline_of
 ROWS: Final = 50
 """Conversations on a page; another press shows as many more."""
 MOST_ROWS: Final = 1_000
-WAITING: Final = 50
-"""Conversations that are looked into for what waits."""
 GIT_PATIENCE: Final = 10.0
 """Seconds for a diff."""
 
@@ -54,8 +50,8 @@ class ConversationPages:
                 "/",
                 self.waiting,
                 title="Waiting",
-                shows="open questions and decisions of all conversations, each with its buttons, oldest first; below "
-                "it where it is your turn",
+                shows="what only you can fix; open questions and decisions of all conversations, each with its "
+                "buttons, oldest first; below it where it is your turn",
                 commands=["status", "approvals list"],
             ),
             Route("/events", self.events),
@@ -90,27 +86,18 @@ class ConversationPages:
 
     async def waiting(self, request: Request) -> Response:
         """What waits for a user, in all conversations."""
-        source = self.site.source
-        rows, notices = await source.rows(Filter(status="waiting"), WAITING)
-        asks: list[Ask] = []
-        for row in rows:
-            try:
-                asks += (await source.asks(ConversationId(row["id"])))[0]
-            except TenexError as fault:
-                notices.append(f"{row['id'][:12]}: {fault}")
-        asks.sort(key=lambda ask: ask.since)
-        held: list[dict[str, Any]] = []
-        for status in STUCK:
-            held += (await source.rows(Filter(status=status), WAITING))[0]
+        waits = await self.site.what_waits()
         values = {
-            "held": held,
             "here": "waiting",
+            "open": waits.number,
+            "failures": await self.site.source.failures(),
+            "stuck": waits.stuck,
             # what is asked later comes below: nothing moves under a finger that is about to press
-            "decisions": [ask for ask in asks if ORDER[ask.kind] == 0],
-            "turns": [ask for ask in reversed(asks) if ORDER[ask.kind]],
-            "notices": notices,
+            "decisions": waits.decisions,
+            "turns": waits.turns,
+            "notices": waits.notices,
             **self.site.answering(request),
-            "is_cut": len(rows) == WAITING,
+            "is_cut": waits.is_cut,
         }
         if request.query_params.get("part"):
             return await self.site.show(request, "waiting_part.html", values)
@@ -171,14 +158,14 @@ class ConversationPages:
         session_of(request).visited(name)
         if request.query_params.get("part") == "1":
             return await self.site.show(request, "story_part.html", values)
-        asks, newest = await source.asks(name) if part.is_newest else ([], None)
+        waits = await source.asks(name) if part.is_newest else None
         values |= {
             "here": "conversations",
             "timeline": timeline_of(part.projection),
             "map": map_of(part.state, part.ways) if part.is_newest else None,
             "entry_seqs": {entry.seq for entry in part.entries},
-            "asks": [ask for ask in asks if ask.kind != "turn"],
-            "can_write": newest is not None,
+            "asks": [ask for ask in waits.asks if ask.kind != "turn"] if waits is not None else [],
+            "can_write": waits is not None and waits.replied is not None,
             **self.site.answering(request),
         }
         template = "story_asks.html" if request.query_params.get("part") == "asks" else "story.html"

@@ -23,7 +23,7 @@ from .story import Entry, Story
 
 LOOK: Final = 0.3
 """Seconds between two looks at a journal that is followed: a look is two system calls."""
-LOOK_AT_ALL: Final = 1.5
+LOOK_AT_ALL: Final = 0.8
 """Seconds between two looks at all conversations."""
 DAEMON: Final = 5.0
 """Seconds between two looks whether the daemon is there."""
@@ -285,6 +285,7 @@ class Streams:
     async def _watch_all(self) -> None:
         """Report changes while some tab is open."""
         before: Mapping[ConversationId, int] | None = None
+        failures_before: list[str] | None = None
         loop = asyncio.get_running_loop()
         next_look = 0.0
         while self._all():
@@ -297,11 +298,18 @@ class Streams:
             if loop.time() >= next_look:
                 next_look = loop.time() + DAEMON
                 self._report_daemon("running" if await self._source.is_daemon_there() else "stopped")
+                if self._lists and self._daemon == "running":
+                    failures = await self._source.failures()
+                    if failures_before not in (None, failures):
+                        _send(self._lists, "changed")
+                    failures_before = failures
             await asyncio.sleep(LOOK_AT_ALL)
         self._daemon = ""
 
     def _report_daemon(self, state: str) -> None:
         if state != self._daemon:
+            if self._daemon:
+                _send(self._lists, "changed")
             self._daemon = state
             _send(self._all(), "daemon", state)
 

@@ -108,9 +108,9 @@ class ReplyPages:
         name = id_of(request)
         seq = int(request.path_params["seq"])
         fields = await self.site.posted(request, f"reply {name} {seq}")
-        asks, newest = await self.site.source.asks(name)
-        asked = next((ask for ask in asks if seq and ask.seq == seq), None)
-        replied = newest if seq == 0 else asked.replied if asked is not None else None
+        waits = await self.site.source.asks(name)
+        asked = next((ask for ask in waits.asks if seq and ask.seq == seq), None)
+        replied = waits.replied if seq == 0 else asked.replied if asked is not None else None
         if replied is None:
             raise UsageError(OVER)
         state = await self.site.source.state(name)

@@ -1,6 +1,8 @@
 """What all pages share: the values of their frame, forms that count once, and errors as pages."""
 
 import asyncio
+import math
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -26,12 +28,17 @@ from .reply import Writer
 from .signer_login import SignerLogins
 from .source import Source
 from .story import Entry, Story
+from .waiting import Waits, what_waits
 
 _STATUS: Final[tuple[tuple[type[TenexError], HTTPStatus], ...]] = (
     (UsageError, HTTPStatus.NOT_FOUND),
     (StoreError, HTTPStatus.INTERNAL_SERVER_ERROR),
     (TransientError, HTTPStatus.BAD_GATEWAY),
 )
+
+
+KNOWN_FOR: Final = 60.0
+"""Seconds for which the menu shows how much waits, as it was when that was looked at."""
 
 
 class FormRefused(UsageError):
@@ -104,6 +111,8 @@ class Site:
     menu: Sequence[Page] = ()
     """The application adds them."""
     streams: Streams = field(init=False)
+    _number: tuple[float, int] = (-math.inf, 0)
+    """When it was looked what waits (seconds of a monotonic clock), and how much did."""
 
     def __post_init__(self) -> None:
         self.streams = Streams(self.source, self._fragment, self._head)
@@ -131,6 +140,7 @@ class Site:
             "id": "",
             "is_file": False,
             "menu": self.menu,
+            "open": self._known_number(),
             "parts": parts,
             "project": self.name,
             "sign": False,
@@ -139,6 +149,19 @@ class Site:
             "outcome": session.outcomes.get(request.query_params.get("sent", "")),
         }
         return HTMLResponse(await asyncio.to_thread(page, template, {**frame, **added, **values}), status)
+
+    async def what_waits(self) -> Waits:
+        """What waits for a person in all conversations; the menu of all pages shows how much for a while.
+
+        To look again for each page would read the index each time, and where there is none every conversation.
+        """
+        waits = await what_waits(self.source)
+        self._number = (time.monotonic(), waits.number)
+        return waits
+
+    def _known_number(self) -> int:
+        at, number = self._number
+        return number if time.monotonic() - at < KNOWN_FOR else 0
 
     async def fields(self, request: Request) -> dict[str, str]:
         """The fields of a form, whatever it is for.

@@ -12,10 +12,11 @@ from tenex.core.conversation import Conversation, fold
 from tenex.core.errors import StoreDamaged, StoreError, TenexError, UsageError
 from tenex.core.ids import ConversationId
 from tenex.core.ports import Clock
-from tenex.core.projection import Projection, project
+from tenex.core.projection import Projection, activity_of, project, why_stuck
 from tenex.core.records import Record
 from tenex.core.snapshot import SnapshotRecord
 from tenex.operations.asks import Ask, Kind, Replied, asks_of, newest_message, replied_by
+from tenex.operations.failures import failures_of
 from tenex.operations.listing import list_rows, search_conversations
 from tenex.operations.status import report_from_files
 from tenex.service.client import ask, reachable
@@ -70,6 +71,8 @@ class Asks:
     asks: Sequence[Ask]
     replied: Replied | None
     """The message that what a user writes next replies to."""
+    stuck: Sequence[str]
+    """Why it does not go on by itself, where it is held or limited."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +192,8 @@ class Source:
             records = await self._with_file_before(name, records)
             asks = asks_of(part.state, records)
         replied = replied_by(part.state, newest_message(records))
-        self._asks[name] = Asks(length=length, asks=asks, replied=replied)
+        stuck = why_stuck(activity_of(part.state))
+        self._asks[name] = Asks(length=length, asks=asks, replied=replied, stuck=stuck)
         end = self._ends[name] = End(length=length, part=part, asks=self._asks[name])
         for cache, most in ((self._ends, ENDS), (self._asks, ASKS)):
             if len(cache) > most:
@@ -216,8 +220,8 @@ class Source:
                 self._files_before.popitem(last=False)
         return [*self._files_before[key], *others]
 
-    async def asks(self, name: ConversationId) -> tuple[Sequence[Ask], Replied | None]:
-        """What a conversation waits for from a user, and the message that what they write next replies to.
+    async def asks(self, name: ConversationId) -> Asks:
+        """What a conversation waits for from a user.
 
         Raises:
             TenexError: it cannot be read, or there is none.
@@ -225,7 +229,7 @@ class Source:
         asks = self._asks.get(name)
         if asks is None or asks.length != await self.folder.size(name):
             asks = (await self._end(name)).asks
-        return asks.asks, asks.replied
+        return asks
 
     async def outcome(self, name: ConversationId, after: int, events: Sequence[str], kind: Kind) -> Outcome:
         """What becomes of an answer that was published, in the records after `after`; waited for some seconds.
@@ -306,6 +310,18 @@ class Source:
             return report
         report = await report_from_files(self.places, self.folder, self.clock.now())
         return {**report, "state": state, "fault": fault}
+
+    async def failures(self) -> list[str]:
+        """What of the daemon does not work and only a person can fix, as sentences."""
+        try:
+            report: dict[str, Any] = await ask(self.places.socket, "status", patience=PATIENCE)
+        except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
+            return ["No daemon is running, so nothing goes on. `tenex run` starts one."]
+        except TimeoutError:
+            return [f"The daemon has not answered within {PATIENCE:g} s. `tenex doctor` looks why."]
+        except (OSError, TenexError) as error:
+            return [f"The daemon cannot be asked: {error}."]
+        return failures_of(report)
 
     async def is_daemon_there(self) -> bool:
         """Whether a daemon accepts connections at its control socket."""

@@ -197,7 +197,7 @@ def test_the_moderation_of_a_room_takes_back_what_others_wrote() -> None:
     scenario = working()
     event = scenario.records(r.MessageRecorded)[0].event_id
     assert scenario.handle(MessageDeleted(event_id=event, author=MALLORY)) == []
-    scenario.handle(MessageDeleted(event_id=event, author=None))
+    scenario.handle(MessageDeleted(event_id=event, author=MALLORY, is_moderated=True))
     assert scenario.sent_texts()[-1].startswith("The moderation of this room deleted what this was for. Stopped")
     assert DELETED in texts(scenario)
 

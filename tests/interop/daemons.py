@@ -10,6 +10,7 @@ from typing import Any
 
 from tenex.app import Application, open_application
 from tenex.cli.init import prepare
+from tenex.core.ports import Model
 from tenex.feature import extensions_of
 from tenex.main import FEATURES
 from tenex.nostr.keys import parse_public_key
@@ -62,15 +63,15 @@ Opening = Callable[[Path, str, str], AbstractAsyncContextManager[Daemon]]
 @asynccontextmanager
 async def in_process(data: Path, url: str, owner: str) -> AsyncIterator[Daemon]:
     """Put a daemon together in this process, stop it in stages on leaving."""
-    async with reopened(_prepared(data, owner, url)) as daemon:
+    async with reopened(prepared(data, owner, url)) as daemon:
         yield daemon
 
 
 @asynccontextmanager
-async def reopened(daemon: Daemon) -> AsyncIterator[Daemon]:
+async def reopened(daemon: Daemon, wrap_model: Callable[[Model], Model] = lambda model: model) -> AsyncIterator[Daemon]:
     """Put a daemon together in this process on the folder of an earlier one."""
     settings = load(None, daemon.data, env={}, parse_key=parse_public_key)
-    async with open_application(settings, extensions=extensions_of(FEATURES)) as app:
+    async with open_application(settings, wrap_model=wrap_model, extensions=extensions_of(FEATURES)) as app:
         serving = asyncio.create_task(app.serve())
         try:
             yield replace(daemon, app=app)
@@ -85,12 +86,13 @@ async def reopened(daemon: Daemon) -> AsyncIterator[Daemon]:
 @asynccontextmanager
 async def as_process(data: Path, url: str, owner: str) -> AsyncIterator[Daemon]:
     """Run `tenex run` as an operator does, end it with SIGTERM."""
-    daemon = _prepared(data, owner, url)
+    daemon = prepared(data, owner, url)
     async with running([*TENEX, "run", "--data", str(data)]):
         yield daemon
 
 
-def _prepared(data: Path, owner: str, url: str) -> Daemon:
+def prepared(data: Path, owner: str, url: str) -> Daemon:
+    """Make a data folder; no daemon runs on it yet."""
     made = prepare(data, owner, [url])
     agents = {slug: parse_public_key(key) for slug, key in made.agents.items()}
     return Daemon(data=data, project=parse_public_key(made.npub), agents=agents)

@@ -9,8 +9,8 @@ from tenex.nostr.interactions import CLOSE, PRESS, PROMPT
 from tenex.nostr.keys import SecretKey
 from tests.kits.daemon_approvals import answers, ended, runs, times
 from tests.kits.room_person import RoomPerson, room_person
-from tests.kits.room_questions import Working, asks, at_work_in_a_room, until
 from tests.kits.room_relay import Raw, Rules
+from tests.kits.room_work import Working, asks, at_work_in_a_room, until
 from tests.service.kit import of_kind
 from tests.service.loopback import serving
 

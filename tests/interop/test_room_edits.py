@@ -10,12 +10,13 @@ from tenex.core.config import Role
 from tenex.nostr.keys import KeyRing, SecretKey
 from tests.fakes.modelprotocol import Answer, Hangs, Reply
 from tests.fakes.modelscripts import Asked, Team, calls
-from tests.fakes.modelserver import ModelScript, ModelServer, model_server
+from tests.fakes.modelserver import ModelScript, ModelServer
 from tests.kits.daemon_approvals import UNCONFINED
 from tests.kits.room_person import RoomPerson, room_person
-from tests.kits.room_relay import RoomRelay, Rules, room_relay
+from tests.kits.room_relay import RoomRelay
+from tests.kits.room_work import workplace
 from tests.service.kit import Folder, of_kind
-from tests.service.loopback import QUICK, folder_with_model, serving
+from tests.service.loopback import QUICK, serving
 from tests.service.person import until
 
 
@@ -24,11 +25,11 @@ async def in_a_room(
     data: Path, model: ModelScript
 ) -> AsyncIterator[tuple[RoomRelay, Folder, ModelServer, str, RoomPerson]]:
     """A folder whose keys are in a room with their owner; no daemon runs yet."""
-    async with room_relay(Rules()) as relay, model_server(model) as server:
-        folder = folder_with_model(data, relay.url, server, f"{UNCONFINED}{QUICK}")
-        room = relay.make("room", folder.owner.public, *folder.public_keys)
-        async with room_person(relay, folder.owner, room) as owner:
-            yield relay, folder, server, room, owner
+    async with (
+        workplace(data, model, f"{UNCONFINED}{QUICK}") as place,
+        room_person(place.relay, place.folder.owner, place.room) as owner,
+    ):
+        yield *place, owner
 
 
 def recorded(folder: Folder, name: str) -> list[Any]:
@@ -141,3 +142,25 @@ async def test_rich_text_and_diffs_are_read_as_text(tmp_path: Path) -> None:
         for kind in (40002, 40008):
             name = await owner.say(room, "/status", project, kind=kind)
             await owner.until(lambda event, name=name: ["e", name, "", "reply"] in event["tags"])  # type: ignore[misc]
+
+
+async def test_moderation_counts_also_where_only_people_of_the_settings_write(tmp_path: Path) -> None:
+    settings = f'{UNCONFINED}{QUICK}\n[rooms]\nwriters = "people"\n'
+    async with workplace(tmp_path / "data", lambda _: Hangs(), settings) as (relay, folder, server, room):
+        admin = SecretKey.generate()
+        relay.add(room, admin.public, "owner")
+        async with (
+            room_person(relay, folder.owner, room) as owner,
+            room_person(relay, admin, room) as moderator,
+            serving(folder, server),
+        ):
+            project = ["p", folder.project.public]
+            unheard = await moderator.say(room, "Build it", project)
+            names = [await owner.say(room, text, project) for text in ("Build it", "Build that")]
+            for name in names:
+                await until(lambda name=name: folder.state(name).router.question)  # type: ignore[misc]
+            await moderator.delete(names[0], room)
+            relay.publish_own(9005, [["h", room], ["e", names[1]]], room)
+            for name in names:
+                await until(lambda name=name: not folder.state(name).cycle.messages)  # type: ignore[misc]
+            assert unheard not in folder.names

@@ -59,6 +59,7 @@ async def test_a_picture_goes_into_the_room_and_a_file_comes_out_of_it(tmp_path:
         folder.workspace.mkdir(parents=True, exist_ok=True)
         (folder.workspace / "plan.png").write_bytes(PICTURE)
         (folder.workspace / "notes.bin").write_bytes(PDF)
+        photo = picture(24)
         room = relay.make("room", folder.owner.public, *folder.public_keys)
         address = relay.store.keep(PDF, "application/pdf")
         described = [
@@ -70,13 +71,17 @@ async def test_a_picture_goes_into_the_room_and_a_file_comes_out_of_it(tmp_path:
         ]
         async with room_person(relay, folder.owner, room) as owner, serving(folder, server):
             text = f"Draw the plan of this\n\n[receipt.pdf]({address})"
-            name = await owner.say(room, text, ["p", folder.project.public], described)
+            drawn_by_hand = relay.store.keep(photo, "image/png")
+            shown_by = ["imeta", f"url {drawn_by_hand}", "m image/png"]
+            name = await owner.say(room, text, ["p", folder.project.public], described, shown_by)
             answer = await owner.until(lambda event: WORDS in event["content"], 60)
             await owner.say(room, "/show notes.bin", ["e", name, "", "reply"])
             shown = await owner.until(lambda event: "notes.bin" in event["content"])
 
-        (received,) = of_kind(folder.records(name), r.MessageRecorded)[0].files
+        received, seen = of_kind(folder.records(name), r.MessageRecorded)[0].files
         assert (received.name, received.fault, received.media_type) == ("receipt.pdf", "", "application/pdf")
+        assert Path(seen.path).read_bytes() == photo, "without a sandbox the path is that on disk"
+        assert seen.unseen == "models are shown pictures at https addresses"
         assert (folder.conversation(name) / "inbox" / "receipt.pdf").read_bytes() == PDF
         assert {key for key, _ in relay.store.reads} <= set(folder.public_keys)
 

@@ -2,23 +2,20 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import NamedTuple
 
 from tenex.core import records as r
 from tenex.nostr.compose import Publisher
 from tenex.nostr.events import unsigned_event
 from tenex.nostr.keys import SecretKey, npub
 from tenex.service.client import ask
-from tests.fakes.modelscripts import Team
-from tests.fakes.modelserver import ModelServer
-from tests.kits.daemon_approvals import UNCONFINED, answers, ended, runs, times
+from tests.kits.daemon_approvals import answers, ended, times
 from tests.kits.room_person import RoomPerson, room_person
 from tests.kits.room_relay import Raw, RoomRelay, Rules, room_relay
-from tests.kits.room_work import workplace
-from tests.service.kit import Folder, of_kind
+from tests.kits.room_work import Working, at_work_in_a_room, until
+from tests.service.kit import of_kind
 from tests.service.loopback import serving
 
 from .daemons import Daemon, in_process
@@ -42,12 +39,6 @@ async def opened(
         await until(lambda: app.pool.status()[0].received_until is not None)
         async with room_person(relay, owner, *made) as person:
             yield relay, daemon, person, made
-
-
-async def until(holds: Callable[[], object], within: float = 30.0) -> None:
-    async with asyncio.timeout(within):
-        while not holds():
-            await asyncio.sleep(0.02)
 
 
 async def heard(daemon: Daemon, event_id: str) -> float:
@@ -196,26 +187,6 @@ async def test_rooms_take_no_subscriptions_from_what_the_daemon_needs(tmp_path: 
                 app.listener.follow(f"{number:064x}")
             await until(lambda: app.pool.status()[0].serves)
             assert not app.pool.status()[0].refused
-
-
-class Working(NamedTuple):
-    """A daemon whose agent wants to run a command, in a room with its owner."""
-
-    relay: RoomRelay
-    folder: Folder
-    server: ModelServer
-    room: str
-    owner: RoomPerson
-
-
-@asynccontextmanager
-async def at_work_in_a_room(data: Path, settings: str = "") -> AsyncIterator[Working]:
-    model = Team(worker=runs())
-    async with (
-        workplace(data, model, f"{UNCONFINED}{settings}") as place,
-        room_person(place.relay, place.folder.owner, place.room) as owner,
-    ):
-        yield Working(*place, owner)
 
 
 async def asked_in(working: Working) -> tuple[str, Raw]:

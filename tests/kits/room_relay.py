@@ -121,9 +121,15 @@ class RoomRelay:
         self.notices: list[str] = []
         self.frames: list[tuple[float, str, str]] = []
         """When a frame came, by which key, and its first word."""
-        self.clients: set[_Client] = set()
+        self.clients: set[RoomClient] = set()
         self.usage: defaultdict[tuple[str, str], deque[float]] = defaultdict(deque)
         self.interactions = Interactions(self.say, lambda key, room: key in self.rooms[room].members, now)
+        self.on_frame: Callable[[RoomClient, list[Any]], bool] = lambda client, frame: True
+        """Whether the relay takes a frame that has come; a fault may do more with it."""
+        self.on_send: Callable[[RoomClient, list[Any]], Sequence[list[Any]]] = lambda client, frame: [frame]
+        """What is sent in place of a frame."""
+        self.document_status = 200
+        """The HTTP status of its document."""
         self.store = RelayStore(is_member=self._is_known, now=now, is_there=rules.store)
         self._server: Server | None = None
 
@@ -156,17 +162,26 @@ class RoomRelay:
         self._announce(room)
         self._by_relay(44101, [["p", member], ["h", room_id]])
 
+    def publish_own(self, kind: int, tags: Sequence[Sequence[str]], room: str) -> None:
+        """Publish an event of the relay itself in a room."""
+        self._by_relay(kind, tags, room)
+
     def accepted(self, kind: int, **tags: str) -> list[Raw]:
         """The stored events of a kind, each once, that have these tags."""
         kept = (event for event, _ in self.stored if event["kind"] == kind)
         return [event for event in kept if all(value in _values(event, name) for name, value in tags.items())]
+
+    def write(self, event: Raw) -> str:
+        """Take an event as if by the connection of somebody; returns its id."""
+        self._take(event, self.place_of(event, event["pubkey"]))
+        return str(event["id"])
 
     async def stop(self) -> None:
         """Hang up and take no connection."""
         if self._server is None:
             return
         for client in list(self.clients):
-            client.socket.transport.abort()
+            client.cut()
         self._server.close()
         await self._server.wait_closed()
         self._server = None
@@ -302,22 +317,16 @@ class RoomRelay:
             raise RefusedEvent("invalid: root tag does not match thread ancestry")
 
     def _check_target(self, event: Raw, target: tuple[Raw, str] | None) -> None:
-        """An edit or a deletion is of what is there, by its author; a 9005 may be by who moderates the room."""
+        """An edit or a deletion is of what is there; who may delete it is left to those who read it."""
         kind = event["kind"]
-        if kind not in (5, 9005, 40003):
-            return
         if kind == 5 and len(_values(event, "e") + _values(event, "a")) != 1:
             raise RefusedEvent("invalid: deletion must reference exactly one target")
+        if kind not in (9005, 40003):
+            return
         if target is None:
-            if kind == 5:
-                return
             raise RefusedEvent("invalid: target event not found")
-        if kind != 5 and target[1] not in _values(event, "h"):
+        if target[1] not in _values(event, "h"):
             raise RefusedEvent("invalid: target event belongs to a different channel")
-        room = self.rooms.get(target[1])
-        is_moderated = room is not None and room.members.get(event["pubkey"]) in MODERATING
-        if target[0]["pubkey"] != event["pubkey"] and not (kind == 9005 and is_moderated):
-            raise RefusedEvent("restricted: not the author")
 
     def wait_for(self, key: str, what: str, limit: tuple[int, float]) -> int:
         """Count a use of a quota; the seconds to wait where it is over, else 0."""
@@ -331,7 +340,7 @@ class RoomRelay:
         recent.append(now)
         return int(recent[0] + window - now) + 1 if len(recent) > most else 0
 
-    def publish(self, client: "_Client", event: Raw) -> None:
+    def publish(self, client: "RoomClient", event: Raw) -> None:
         """Take an event, or say why not."""
         self.published.append(event)
         if self.rules.auth_first and not client.keys:
@@ -357,7 +366,7 @@ class RoomRelay:
             self.interactions.taken(event, room_id)
         return None
 
-    def _answer(self, client: "_Client", event: Raw, why: str) -> None:
+    def _answer(self, client: "RoomClient", event: Raw, why: str) -> None:
         self.answers.append((event, False, why))
         client.send("OK", event["id"], False, why)
 
@@ -377,10 +386,10 @@ class RoomRelay:
         document = {"supported_nips": [1, 11, 29, 42], "self": self.key.public, "limitation": limits}
         if self.rules.interactions:
             document["supported_extensions"] = [interactions.EXTENSION]
-        return connection.respond(200, json.dumps(document))
+        return connection.respond(self.document_status, json.dumps(document))
 
     async def _talk(self, socket: ServerConnection) -> None:
-        client = _Client(self, socket)
+        client = RoomClient(self, socket)
         self.clients.add(client)
         client.send("AUTH", client.challenge)
         sending = asyncio.create_task(client.write())
@@ -397,8 +406,8 @@ class RoomRelay:
             self.clients.discard(client)
 
 
-class _Client:
-    """One connection."""
+class RoomClient:
+    """One connection to it."""
 
     def __init__(self, relay: RoomRelay, socket: ServerConnection) -> None:
         self.relay = relay
@@ -413,7 +422,12 @@ class _Client:
         return self.keys[0] if self.keys else ""
 
     def send(self, *frame: Any) -> None:
-        self._out.put_nowait(json.dumps(frame))
+        for each in self.relay.on_send(self, list(frame)):
+            self._out.put_nowait(json.dumps(each))
+
+    def cut(self) -> None:
+        """Drop the connection, with what is not sent yet."""
+        self.socket.transport.abort()
 
     async def write(self) -> None:
         with suppress(ConnectionClosed):
@@ -422,10 +436,12 @@ class _Client:
 
     def hang_up_unless_authenticated(self) -> None:
         if self.relay.rules.auth_first and not self.keys:
-            self.socket.transport.abort()
+            self.cut()
 
     def receive(self, frame: list[Any]) -> None:
         self.relay.frames.append((time.monotonic(), self.key, frame[0]))
+        if not self.relay.on_frame(self, frame):
+            return
         match frame:
             case ["AUTH", event]:
                 self._authenticate(event)

@@ -37,6 +37,13 @@ def test_an_address_by_http_is_a_file_where_the_relay_is_spoken_to_without_tls()
     assert files_of("see", tag, relay="ws://relay.example") == ()
 
 
+def test_a_relay_is_named_with_the_query_by_which_it_is_known_here() -> None:
+    relay = f"{RELAY}?token=x"
+    (file,) = files_of("https://relay.example/media/a.png", relay=relay)
+    assert file.store == relay
+    assert store_of(relay).url == "https://relay.example"
+
+
 @pytest.mark.parametrize(
     ("relay", "address", "is_there"),
     [

@@ -180,13 +180,13 @@ class Earned:
 
     def _words(self, record: r.Record) -> None:
         match record:
-            case r.MessageRecorded():
+            case r.MessageRecorded(is_correction=False):
                 self.refused_tree = ""  # what they wrote may settle what was found
                 if self.phase in QUALITY_PHASES:
                     self.words[record.seq] = record.event_id
             case r.RouteRequested() | r.Stopped() | r.CycleStarted():
                 self.words = {}
-            case r.QuestionAnswered() | p.PlanApproved() | p.WaiverDeclined():
+            case r.QuestionAnswered() | p.PlanApproved() | p.WaiverDeclined() | r.MessageWithdrawn():
                 self.words.pop(record.message, None)
             case p.WaiverRequested(settled=settled):
                 for settlement in settled:

@@ -200,7 +200,7 @@ def watch(moments: Moments) -> None:
         flush(self, descriptor, data)
 
     async def watched_publish(self: Publisher, event: UnsignedEvent, relay: str) -> PublishOutcome:
-        if event.kind not in (1, GIFT_WRAP):
+        if event.kind not in (1, 9, GIFT_WRAP):
             return await publish(self, event, relay)
         await moments.reach("publish")
         outcome = await publish(self, event, relay)

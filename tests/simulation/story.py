@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 
@@ -89,6 +90,8 @@ class Story:
             self._set_clock()
         elif luck < 0.5 and self._reply(daemon):
             return
+        elif luck < 0.6 and self.world.events:
+            self._edit(daemon)
         else:
             self._write(daemon, self.dice.choice(TEXTS))
 
@@ -124,14 +127,33 @@ class Story:
         for _ in range(self.dice.choice([1, 1, 2])):
             self._receive(daemon, message)
 
+    def _edit(self, daemon: Daemon) -> None:
+        """Somebody edits what they wrote, or what they may not have sent yet."""
+        edited = self.dice.choice(list(self.world.events.values()))
+        number = len(self.world.edits) + 1
+        message = replace(
+            edited,
+            event_id=EventId(f"e{number:063x}"),
+            text=self.dice.choice((*TEXTS, *COMMANDS)),
+            created_at=self.world.clock.now() // 1000,
+            conversation=ConversationId(edited.event_id),
+            starts=False,
+            reply_to=None,
+            references=(edited.event_id,),
+            edits=edited.event_id,
+            tagged=(),
+        )
+        self.world.edits[message.event_id] = message
+        self._receive(daemon, message)
+
     def _receive(self, daemon: Daemon, message: InboundMessage) -> None:
         verdict = daemon.runtime.inbox.receive(message)
         self.log(f"{message.conversation[-2:]}: {message.text!r} is {verdict}")
-        assert verdict in ("admitted", "duplicate"), verdict
+        assert verdict in ("admitted", "duplicate", *(("elsewhere",) if message.edits else ())), verdict
 
     async def _backlog(self, daemon: Daemon) -> None:
         """Relays send everything again, in any order."""
-        messages = list(self.world.events.values())
+        messages = [*self.world.events.values(), *self.world.edits.values()]
         if self.dice.random() < 0.5:
             self.dice.shuffle(messages)
         for message in messages:

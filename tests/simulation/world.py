@@ -104,6 +104,8 @@ class FaultyWorld(World):
         self.live()
         self.events: dict[str, InboundMessage] = {}
         """Everything users wrote, as relays keep it."""
+        self.edits: dict[str, InboundMessage] = {}
+        """What they put in its place; of these some change nothing, and are in no journal."""
         self.hung: set[str] = set()
         """The keys of the calls that never return."""
         self.returned: set[str] = set()

@@ -19,6 +19,7 @@ from tenex.core.delivery.records import MessageSent
 from tenex.core.identity.records import ConversationStarted
 from tenex.core.records import ApprovalRequested
 from tenex.core.text.foreign import well_formed
+from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.events import is_genuine, sign, to_wire, unsigned_event
 from tenex.nostr.keys import KeyRing
 from tenex.web.reply import Writer
@@ -30,6 +31,7 @@ from tests.kits.hostile_pages import harmless, poisoned_all
 from tests.kits.live_pages import split
 from tests.kits.pages import MENU
 from tests.kits.web_answers import ADDRESSES
+from tests.service.kit import Folder, ordered
 from tests.service.person import until
 
 from .hostile import CORPUS
@@ -184,6 +186,37 @@ async def test_a_list_goes_on_by_itself_but_not_over_what_is_being_written(data:
         await list_.locator(".rows li").filter(has_text="ended").nth(1).or_(list_.locator(".rows li")).first.wait_for()
         assert await page.locator("textarea").input_value() == "I am still thinking"
         check(seen, pages)
+
+
+async def test_what_only_a_person_can_fix_is_on_the_front_page_as_long_as_it_lasts(
+    tmp_path: Path, browser: Browser
+) -> None:
+    async with embedded_relay() as url:
+        folder = Folder(tmp_path / "data", url)
+        folder.edit("", "[limits]\nretry_delays = [0.05]\nhold_for = 600\n")
+        async with (
+            ordered(folder, model="away") as process,
+            served(folder.data) as pages,
+            tab(browser, pages) as (page, seen),
+        ):
+            assert await page.locator("#open").is_hidden()
+            assert await page.locator("#broken").inner_text() == ""
+            name = await folder.write("Create hello.py that prints hello")
+            stuck = page.get_by_role("heading", name="1 conversation cannot go on")
+            await stuck.wait_for()
+            assert "connection refused" in (await page.locator("#broken .why").inner_text()).lower()
+            assert await page.title() == f"(1) Waiting for you · {pages.site.name}"
+            assert await page.locator("#open").inner_text() == "1"
+
+            folder.let_go()
+            await folder.write("/continue", to=name)
+            await stuck.wait_for(state="detached")
+            await folder.until(name, "ended")
+            assert await page.title() == f"Waiting for you · {pages.site.name}"
+            assert await page.locator("#open").is_hidden()
+            await process.die()
+            await page.get_by_text("No daemon is running, so nothing goes on.").wait_for()
+            check(seen, pages)
 
 
 async def test_the_pages_are_used_by_keyboard_alone(pages: Served, browser: Browser) -> None:

@@ -35,7 +35,7 @@ KNOWN = frozenset(OURS.split()) | {"h3", "h4", "h5", "h6", "em", "strong", "bloc
 ATTRIBUTES = """
     lang dir charset name content href rel type src class id aria-label aria-current aria-labelledby aria-hidden role
     tabindex method action value for rows cols maxlength required placeholder selected open data-stream data-part
-    data-seq hidden d
+    data-open data-seq hidden d
     text-anchor scope width height x y rx viewbox points title autocomplete spellcheck http-equiv start
 """
 
@@ -232,7 +232,8 @@ def test_hostile_names_and_calls_that_wait_are_only_text() -> None:
             values: Any = {"who": text, "text": text, "said": text, "always": text, "number": text, **more}
             ask = Ask(conversation=ONE, title=text, since=Millis(1), seq=3, replied=REPLIED, **values)
             frame: dict[str, Any] = {"base": "/b", "form": lambda _purpose: "n", "sign": False}
-            frame |= {"asks": [ask], "decisions": [ask], "turns": [], "notices": [text], "is_cut": False, "held": []}
+            frame |= {"asks": [ask], "decisions": [ask], "turns": [], "notices": [text], "is_cut": False, "open": 1}
+            frame |= {"failures": [text], "stuck": [{"id": ONE, "title": text, "status": "held", "reasons": [text]}]}
             made = check(page("story_asks.html", {**frame, "why_not": ""}), "/b")
             assert made.all("button")
             made = check(page("waiting_part.html", {**frame, "why_not": text}), "/b")

@@ -255,8 +255,7 @@ def decided_by_operator(transaction: Transaction, signal: ApprovalDecided) -> No
 
 def is_answer_deleted(state: State, signal: MessageDeleted) -> bool:
     """Whether what a user deleted was their answer to a request."""
-    author = signal.author
-    return author is not None and state.approvals.given_by(signal.event_id, author) is not None
+    return state.approvals.given_by(signal.event_id, signal.author) is not None
 
 
 def withdraw_answer(transaction: Transaction, signal: MessageDeleted) -> bool:
@@ -265,8 +264,7 @@ def withdraw_answer(transaction: Transaction, signal: MessageDeleted) -> bool:
     They are asked about again. For what has begun it is too late, and its author reads so. A no stays: its call has its
     result.
     """
-    author = signal.author
-    answered = transaction.state.approvals.given_by(signal.event_id, author) if author is not None else None
+    answered = transaction.state.approvals.given_by(signal.event_id, signal.author)
     if answered is None:
         return False
     request, answers = answered

@@ -155,11 +155,14 @@ def _edit(transaction: Transaction, reading: Reading) -> bool:
         _withdraw(transaction, original, was_read=False)
         return False
 
+    if not signal.is_plain:
+        note_awake(transaction, signal)
     record_correction(transaction, signal, original)
     if original is None:
         notify(transaction, "An edit changes no command and no answer. Write it anew.")
     elif state.reads_messages or state.has_open_kind:
         notify(transaction, "What you edited was read before, and work goes on as it was. `/stop` ends it.")
+    _report_files(transaction, signal)
     return True
 
 
@@ -391,8 +394,8 @@ def _deleted_messages(state: State, signal: MessageDeleted) -> list[Message]:
 def _withdraw_message(transaction: Transaction, signal: MessageDeleted) -> bool:
     """Withdraw a message that was deleted, and stop the work on it, if nothing else asks for that."""
     deleted = _deleted_messages(transaction.state, signal)
-    by = "You" if signal.author is not None else "The moderation of this room"
     for message in deleted:
+        by = "You" if message.author == signal.author else "The moderation of this room"
         state = transaction.state
         was_read = _was_read(state, message)
         is_under_way = state.work.turn is not None or state.router.question is not None
@@ -456,8 +459,9 @@ def _asking(state: State, messages: Sequence[Message]) -> list[Message]:
 
 
 def _is_of(message: Message, signal: MessageDeleted) -> bool:
-    is_same = signal.event_id in (message.event_id, message.edits) and signal.author in (None, message.author)
-    return is_same and message.role is not None and message.text != DELETED
+    is_same = signal.event_id in (message.event_id, message.edits)
+    may_delete = signal.is_moderated or signal.author == message.author
+    return is_same and may_delete and message.role is not None and message.text != DELETED
 
 
 # ---- the table ----

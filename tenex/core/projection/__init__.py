@@ -33,6 +33,7 @@ from .activity import (
     status_of,
     tools_of,
     undelivered,
+    why_stuck,
 )
 from .fates import Fate, FateKind, Fates
 from .glance import Glance, glance_of, partner, shown_status
@@ -68,4 +69,5 @@ __all__ = [
     "status_of",
     "tools_of",
     "undelivered",
+    "why_stuck",
 ]

@@ -144,6 +144,13 @@ def status_of(state: State) -> str:
     return condition if condition in STUCK else shown_status(state)
 
 
+def why_stuck(activity: Activity) -> tuple[str, ...]:
+    """Why the parts that are held or limited do not go on, each reason once."""
+    parts = (*activity.runs, *((activity.router,) if activity.router is not None else ()))
+    retries = (part.retry for part in parts if part.state in STUCK and part.retry is not None)
+    return tuple(dict.fromkeys(retry.message for retry in retries if retry.message))
+
+
 def undelivered(state: State) -> Mapping[str, int]:
     """By relay the number of events that it has neither accepted nor refused for good."""
     counts: dict[str, int] = {}

@@ -169,7 +169,7 @@ class ThreadingScheme(ABC):
             quotes = tuple(quote for quote in quotes if quote not in place.references)
         # clients tag the author of what is quoted: that alone addresses no one
         is_addressed = bool(named or (tagged and not quotes))
-        store = here if group else ""
+        store = relays[0] if group else ""
         files = files_in(event.content, _declared_files(event, store))
         if store:
             files = tuple(

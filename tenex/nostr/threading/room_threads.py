@@ -37,7 +37,9 @@ READ_IN_ROOMS: Final = frozenset({RICH_TEXT, EDIT, DIFF})
 
 _COMMANDS: Final = {"cancel": "stop"}
 """What a command of Buzz's clients is here; the others are unknown, and start nothing."""
-_COMMAND: Final = re.compile(r"\s*(?:(?:@|nostr:npub1)\S+\s+)*!(cancel|rotate|shutdown)\s*")
+_COMMAND: Final = re.compile(
+    r"\s*(?:(?:@|nostr:npub1)\S+(?:\s+[^\s@!]\S*){0,2}\s+)*!(cancel|rotate|shutdown)\s*"  # a name has several words
+)
 
 
 class RoomThreads(ThreadingScheme):

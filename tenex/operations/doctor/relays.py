@@ -5,6 +5,7 @@ import socket
 import ssl
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -17,7 +18,7 @@ from tenex.core.errors import ConfigurationError, RelayUnavailable, TenexError
 from tenex.nostr.connection import ClientConnection
 from tenex.nostr.events import MAX_EVENT_BYTES
 from tenex.nostr.keys import Key, KeyRing, RemoteKey
-from tenex.nostr.relay_info import read_limits
+from tenex.nostr.relay_info import DocumentUnread, read_limits
 from tenex.nostr.retry import ReasonAction, printable, read_answer
 from tenex.nostr.threading import KINDS
 from tenex.nostr.timeouts import REFUSED_AHEAD, RelayTimeouts
@@ -91,7 +92,9 @@ async def _connected(url: str, location: str, identity: Key | None) -> list[Find
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-    limits = await read_limits(url, DOCUMENT_TIMEOUT)
+    limits = None
+    with suppress(DocumentUnread):
+        limits = await read_limits(url, DOCUMENT_TIMEOUT)
     if limits is not None and limits.max_message_length < MAX_EVENT_BYTES:
         message = f"it takes no message above {limits.max_message_length:,} bytes, so long answers are cut"
         found.append(warning(message, location, "add a relay with a higher limit"))

@@ -160,8 +160,10 @@ async function refresh() {
     return;
   }
   const html = await answer.text();
+  number(parsed(html).querySelector("[data-open]")?.dataset.open);
   if (asks) {
     merge(asks, parsed(html).getElementById("asks"));
+    replace("broken", html);
     replace("turns", html);
     document.dispatchEvent(new Event("asks"));
     return;
@@ -170,6 +172,17 @@ async function refresh() {
   if (made && !old.contains(document.activeElement)) {
     old.replaceWith(document.importNode(made, true));
   }
+}
+
+// How much waits for a person, in the menu and in the title of the tab.
+function number(open) {
+  const badge = document.getElementById("open");
+  if (open === undefined || !badge || badge.dataset.open === open) {
+    return;
+  }
+  badge.dataset.open = badge.textContent = open;
+  badge.hidden = open === "0";
+  document.title = `${open === "0" ? "" : `(${open}) `}${document.title.replace(/^\(\d+\) /, "")}`;
 }
 
 // What waits stays where it is, with what is being written: what is new comes below, what is over is marked.

@@ -405,7 +405,10 @@ async def test_a_file_in_the_store_of_a_relay_is_asked_for_with_an_authorization
     inbox.permission = "Nostr e30"
     (received,) = await inbox.load(file)
     assert "\r\nAuthorization: Nostr e30\r\n" in server.asked[-1], "what is there already was not taken for it"
-    assert received.fault == ""
+    assert (received.fault, received.unseen) == ("", "")
+    shown = inbox.pictures.read(file.address)
+    assert shown is not None
+    assert shown.data == PNG
     asked = len(server.asked)
     server.status = "302 Found"
     server.head = f"Location: {address}elsewhere\r\n"
