@@ -42,6 +42,8 @@ class Extension:
     """Called once when all parts are there, before the daemon serves."""
     changed: Callable[[], object] = lambda: None
     """Called after a reload of the configuration."""
+    stopping: Callable[[], Awaitable[None]] = _nothing
+    """Called at an orderly stop when work has ended, while relays are still connected; must return within a second."""
     observers: Sequence[Observer] = ()
     events: Mapping[int, Callable[[Event], object]] = field(default_factory=dict)
     """What takes the events of a kind, which no other part is then given."""

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -30,20 +30,22 @@ from tenex.core.ids import ConversationId, Millis, PublicKey
 from tenex.core.kind import all_kinds
 from tenex.core.people.trust import chat_of, room_of
 from tenex.core.port_values import UndoOutcome
-from tenex.core.ports import ExecutionContext, Journal, Model, Observer
+from tenex.core.ports import ExecutionContext, Journal, Model, Observer, UnsignedEvent
 from tenex.core.records import Record
 from tenex.core.signals import MessageReceived
 from tenex.core.text.amounts import count
+from tenex.core.text.names import placeholder
 from tenex.core.totals.costs import DAY
 from tenex.core.totals.state import SPENDING_DAYS
 from tenex.llm.scripted import Pace
 from tenex.log import get_logger
 from tenex.mcp.servers import McpServers
+from tenex.nostr.attestations import holds_for
 from tenex.nostr.client_requests import AGENT_CHANGE
 from tenex.nostr.compose import NostrSealer, Publisher
 from tenex.nostr.deletions import DELETION, ROOM_DELETION, deleted_events
 from tenex.nostr.direct import WRAPS
-from tenex.nostr.events import Event, sign_here
+from tenex.nostr.events import Event, sign_here, unsigned_event
 from tenex.nostr.filters import DIRECT_KINDS
 from tenex.nostr.interactions import PROMPT_KINDS
 from tenex.nostr.keys import Key, KeyRing, RemoteKey, SecretKey
@@ -104,6 +106,8 @@ from .mcp_tools import McpTools
 from .mcp_views import McpViews
 from .page_process import PageProcess, command_of
 from .profile_publisher import ProfileAnnouncer
+from .room_note import describe
+from .room_typing import RoomTyping
 from .shown_files import LateFileSender, ShownFiles
 from .typing_indicators import TypingIndicators, project_status
 from .unread_kinds import UnreadKinds
@@ -114,6 +118,9 @@ if TYPE_CHECKING:
     from tenex.store.postgres.conversations import PostgresConversations
 
 log = get_logger(__name__)
+
+MOST_FAREWELL: Final = 2.0
+"""Seconds that features have at a stop."""
 
 MCP_SERVERS_START: Final = 5.0
 """Seconds a start and a reload wait for MCP servers, so that work finds their tools; most need less than one."""
@@ -215,6 +222,7 @@ class Application:
         since = self.coordinator.unjournaled_since
         services = {
             "typing indicators": self.indicators.run,
+            "typing in rooms": self.room_typing.run,
             "relays": self.pool.run,
             "rooms": self.rooms.run,
             "cursors": lambda: keep_cursors(self.pool, self.index, self.clock, unjournaled_since=since),
@@ -228,7 +236,16 @@ class Application:
             services["pages"] = self.pages.run
         if self.shared is not None:
             services |= {"leases": self.shared.leases.keep, "workers": self._watch_workers(self.shared).run}
-        return await self.runtime.serve(services, self._unfinished, serve_control)
+        return await self.runtime.serve(services, self._unfinished, serve_control, self._stopping)
+
+    async def _stopping(self) -> None:
+        """Have features do what they do at a stop; none may hold it up."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(MOST_FAREWELL):
+                stopped = (extension.stopping() for extension in self.extensions)
+                for fault in await asyncio.gather(*stopped, return_exceptions=True):
+                    if isinstance(fault, Exception):
+                        log.error("feature.stop_failed", exc_info=fault)
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
@@ -324,6 +341,7 @@ class Application:
             views=self.views,
             ask=lambda question: self.asker(question),  # noqa: PLW0108 it is made in a later step
             file_sender=self._file_sender,
+            about_room=lambda address: describe(self.rooms, address, self._name_in_room),
         )
         self.stack.push_async_callback(self.static.background.close)
 
@@ -376,7 +394,7 @@ class Application:
             is_seen=self.index.has_event,
             identity=first.project,
             more_identities=lambda: [key for key in self.keys.values() if isinstance(key, SecretKey)],
-            sign=sign,
+            sign=self._sign_in_to_relay,
             others_must_be_public=True,
             is_wanted=lambda author: author not in self.keys and self.inbox.knows(author),
             of_anyone=(*WRAPS, *ROOM_KINDS),
@@ -433,10 +451,32 @@ class Application:
             project=lambda: self.current.now.project_event,
         )
 
+        self.room_typing = RoomTyping(
+            self.pool,
+            self.keys,
+            self.clock,
+            first.project.public,
+            is_on=self.settings.relays.typing_indicators != "off",
+        )
+
+    async def _sign_in_to_relay(self, event: UnsignedEvent, key: Key) -> Event:
+        """Sign an AUTH (NIP-42), with the owner's attestation: relays let in agents of their members by it."""
+        tag = self.current.now.attestations.get(event.pubkey)
+        if tag is not None and holds_for(tag, event.kind, event.created_at):
+            tags = (*event.tags, tag)
+            event = unsigned_event(event.pubkey, event.created_at, event.kind, tags, event.content)
+        return await self.sign(event, key)
+
     def name_of(self, pubkey: PublicKey) -> str:
         """The name of one of our keys; the start of it where it is no longer configured."""
         keys = self.current.now.keys
         return next((name for name, key in keys.items() if key.public == pubkey), str(pubkey[:8]))
+
+    def _name_in_room(self, pubkey: PublicKey) -> str:
+        """How a member of a room is named to agents, as before a message of theirs."""
+        if pubkey in self.keys:
+            return self.name_of(pubkey)
+        return self.names.get(pubkey) or placeholder(pubkey, self.current.now.people.owners)
 
     def _is_wanted_in_room(self, raw: Mapping[str, Any], relay: str) -> bool:
         return raw["pubkey"] not in self.keys and self.rooms.may_be_wanted(raw, relay)
@@ -508,7 +548,7 @@ class Application:
             checks=LiveChecks(current),
         )
         self.observers: list[Observer] = [RecordLog(), self.daily, self.indicators, self.watch_stream, *observers]
-        self.observers += [self.static.background, self.views, self.mcp_tools]
+        self.observers += [self.room_typing, self.static.background, self.views, self.mcp_tools]
         self.observers += [observer for extension in self.extensions for observer in extension.observers]
         self.readable = Views(self.folder, self.disk)
         finders = (extension.quotations for extension in self.extensions)
@@ -582,6 +622,7 @@ class Application:
         self.static.background.end(conversation)
         self.views.end(conversation)
         self.indicators.forget(conversation)
+        self.room_typing.forget(conversation)
 
     def _release(self, conversation: ConversationId) -> None:
         """Drop what is kept of a conversation that has left memory."""

@@ -51,7 +51,7 @@ PULSE: Final = 30.0
 """Seconds between two project statuses; clients take a project for gone after 45."""
 LEAD: Final = 60
 """Seconds an event may be dated ahead, so that two of the same second stay two, in order."""
-_IDLE: Final = ("parked", "calling", "held", "limited")
+IDLE: Final = ("parked", "calling", "held", "limited")
 """States of a run or the router in which none is at work: a user, a sub-agent, a model or another day is waited for."""
 
 P = ParamSpec("P")
@@ -229,7 +229,7 @@ class _ConversationIndicators:
         """Publish what has changed in the state."""
         router = router_of(conversation)
         doing: dict[RunId | None, tuple[PublicKey, Phase, str, bool]] = {}
-        if router is not None and router.state not in _IDLE:
+        if router is not None and router.state not in IDLE:
             doing[None] = self._who.speaker, conversation.cycle.phase, ROUTING, False
         for run in conversation.work.runs.values():
             if activity := _activity_of(run):
@@ -404,7 +404,7 @@ def project_status(configuration: Configuration, at: int) -> UnsignedEvent:
 
 def _activity_of(run: Run) -> str:
     """What a run does, as text; "" while it waits for a user, a sub-agent, an unavailable model or another day."""
-    if run_state(run) in _IDLE:
+    if run_state(run) in IDLE:
         return ""
     tools = dict.fromkeys(tools_of(run))
     return f"{run.name} uses {', '.join(tools)}" if tools else f"{run.name} is typing"

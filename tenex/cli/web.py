@@ -71,10 +71,11 @@ def web(
             output.message("Open the link in a browser; it is good once. Ctrl-C stops the pages, and never the daemon.")
 
     parts = [part for feature in given.features for part in feature.pages()]
+    problems = problems_of(given.features)
     telemetry = configure("error", "auto")
     where = resolve_paths(settings)
     listens_at = settings.web.port if port is None else port
     try:
-        asyncio.run(serve(settings, where, examine, parts, port=listens_at, path=socket, on_ready=on_ready))
+        asyncio.run(serve(settings, where, examine, parts, problems, port=listens_at, path=socket, on_ready=on_ready))
     finally:
         telemetry.close()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from tenex.core.config import Agent, AgentKind, ApprovalPolicy, PeerGroup, Policy
 from tenex.core.conversation import Conversation
@@ -55,6 +56,7 @@ from tenex.workflows.speakers.rules import compiler
 from tenex.workflows.speakers.workflow import Workflow
 
 from .agents import PROJECT, disabled_agents, keys_of, load_agents, only_agent, project_key
+from .attestations import read_attestations
 from .chosen_models import choices, configured_models, with_chosen
 from .models import build_model_client, is_offline, sees_pictures, unusable_models
 from .own_tools import Loaded, OwnTools, find_own_tools
@@ -94,6 +96,8 @@ class StaticContext:
     """The tools of MCP servers; None in a preview, which starts none."""
     file_sender: FileSender | None = None
     """Uploads files for people; None in a preview."""
+    about_room: Callable[[Mapping[str, Any]], str] = lambda _: ""
+    """Describes the room of a conversation by its address; "" outside of rooms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +117,8 @@ class Configuration:
     """None in a preview, in which nothing is run."""
     project_event: str = ""
     """The address of the project's event (`31933:<key>:<d>`); "" where there is none."""
+    attestations: Mapping[PublicKey, tuple[str, ...]] = field(default_factory=dict)
+    """The tags by which an owner has attested our keys (NIP-OA)."""
     models: tuple[str, ...] = ()
     """The models that an owner may choose for an agent."""
     configured_models: Mapping[Slug, tuple[str, ...]] = field(default_factory=dict)
@@ -169,12 +175,19 @@ class Configuration:
             name=project.name,
             about=project.about,
             agents=tuple((key, name) for key, name, _ in others),
+            attestation=self.attestations.get(self.policy.project.pubkey, ()),
             reads_direct=self.policy.project.pubkey not in remote,
         )
         return [
             ours,
             *(
-                Identity(pubkey=key, name=name, about=about.format(whose=whose), reads_direct=key not in remote)
+                Identity(
+                    pubkey=key,
+                    name=name,
+                    about=about.format(whose=whose),
+                    attestation=self.attestations.get(key, ()),
+                    reads_direct=key not in remote,
+                )
                 for key, name, about in others
             ),
         ]
@@ -279,10 +292,12 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
         ),
         changes=partial(_changes_of, shadow),
         skills=own.skill_lines(),
+        room=lambda conversation: ground.about_room(conversation.identity.address),
     )
     return Configuration(
         settings=settings,
         project_event=project_event,
+        attestations=read_attestations(ground.places),
         models=choices(configured, library),
         configured_models={slug: configured_models(configured, library, slug) for slug in library.definitions},
         keys=keys,

@@ -48,7 +48,8 @@ AUTH_KIND: Final = 22242
 
 MOST_IDENTITIES: Final = 20
 """Keys that are shown to a relay beside the first: as many as a large project has agents."""
-_COUNTED: Final = ('["REQ"', '["EVENT"')
+_EVENT: Final = '["EVENT"'
+_COUNTED: Final = ('["REQ"', _EVENT)
 _TOO_BIG: Final = 1009  # RFC 6455: the frame was more than the other side takes
 
 
@@ -193,6 +194,7 @@ class ClientConnection:
                 if isinstance(cause, Request) and cause.is_dropped:
                     continue
                 await self._until_allowed(frame)
+                self._count(frame)
                 async with asyncio.timeout(self._timeouts.ping_interval + self._timeouts.ping_timeout):
                     await self._ws.send(frame)
                 match cause:
@@ -214,6 +216,11 @@ class ClientConnection:
         pause = self._pace.take(self._loop.time())
         if pause:
             await asyncio.sleep(pause)
+
+    def _count(self, frame: str) -> None:
+        """Count an event against the quota of the connection's key, where it has one key."""
+        if self._is_slow and self._identity is not None and frame.startswith(_EVENT):
+            self._traits.note_sent(self._identity.public, self._loop.time())
 
     def slow_down(self) -> None:
         """Keep to the quota of a key, where the connection is that of one key."""
@@ -286,6 +293,7 @@ class ClientConnection:
             if is_free or is_first:
                 if is_free:
                     self._pace.take(self._loop.time())
+                self._count(frame)
                 publishing.sent.set()
                 with suppress(ConnectionClosed):  # `read` reports it
                     async with asyncio.timeout(patience):
@@ -307,16 +315,30 @@ class ClientConnection:
     def has_room(self) -> bool:
         """Whether an ephemeral event may be sent: half of the rate is reserved for messages.
 
-        Where a connection has one key, its whole quota is.
+        Where a connection has one key, its whole quota is, but for what is offered as `is_rare`.
         """
+        return not self._is_slow and self._has_spare
+
+    @property
+    def _has_spare(self) -> bool:
         now = self._loop.time()
         if self.lost or now < self._offers_paused_until or sum(map(len, self._offers)) > SPARE_BYTES // 2:
             return False
-        return not self._is_slow and self._pace.left(now) - len(self._offers) > self._pace.capacity / 2
+        return self._pace.left(now) - len(self._offers) > self._pace.capacity / 2
 
-    def offer(self, frame: str) -> bool:
-        """Queue a frame without expecting an answer; False if there is no room and it is dropped."""
-        if not self.has_room:
+    def _has_quota(self) -> bool:
+        """Whether a rare ephemeral event leaves enough to messages, by the second and by the minute."""
+        if not self._is_slow or self._identity is None:
+            return self._has_spare
+        may_send = self._traits.may_send_ephemeral(self._identity.public, self._loop.time())
+        return self._has_spare and may_send and not self._unanswered
+
+    def offer(self, frame: str, *, is_rare: bool = False) -> bool:
+        """Queue a frame without expecting an answer; False if there is no room and it is dropped.
+
+        `is_rare`: sent every few seconds at most, and also where the connection has one key.
+        """
+        if not (self._has_quota() if is_rare else self.has_room):
             return False
         self._offers.add(frame)
         self._outgoing.put_nowait((frame, None))
@@ -432,6 +454,8 @@ class ClientConnection:
         “duplicate” to those it has. Nothing is sent before the time that it asks for.
         """
         answer = read_answer(notice)
+        if answer.action is ReasonAction.SLOWER:
+            self._offers_paused_until = self._loop.time() + max(OFFER_PAUSE, answer.wait or 0)
         sent = [(id_, each) for id_, each in self._unanswered.items() if each.sent.is_set() and not each.is_auth]
         if answer.action is not ReasonAction.SLOWER or not sent:
             return

@@ -122,8 +122,13 @@ def parse_event(obj: object) -> Event:
 
 def is_genuine(event: Event) -> bool:
     """Whether the author signed this id; False for a key that is not a point on the curve."""
+    return has_signed(event.pubkey, event.sig, bytes.fromhex(event.id))
+
+
+def has_signed(pubkey: PublicKey, signature: str, digest: bytes) -> bool:
+    """Whether a key has signed 32 bytes (BIP-340, in hex); False for a key that is not a point on the curve."""
     try:
-        return bool(_verifier(event.pubkey).verify(bytes.fromhex(event.sig), bytes.fromhex(event.id)))
+        return bool(_verifier(pubkey).verify(bytes.fromhex(signature), digest))
     except ValueError:
         return False
 

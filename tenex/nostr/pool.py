@@ -258,6 +258,16 @@ class RelayPool:
         connection = self._relays.get(relay) or self._publish_only.get(relay)
         return connection is not None and connection.offer(event)
 
+    def offer_rarely(self, event: Event, relay: str) -> bool:
+        """Send once to one of the relays, also where its author has a connection of its own; False if it was dropped.
+
+        For ephemeral events of which one key sends one every few seconds at most: they leave most of its quota to
+        messages. `relay` is a canonical URL.
+        """
+        if relay not in self._relays or event.kind in self._relays[relay].traits.refused_kinds:
+            return False
+        return self._connection_for(relay, event.pubkey).offer(event, is_rare=True)
+
     async def fetch(
         self,
         filters: Sequence[Filter],

@@ -11,9 +11,10 @@ from typing import Any, Final
 from tenex.core.ids import PublicKey
 from tenex.core.ports import UnsignedEvent
 from tenex.core.text.foreign import INVISIBLE
-from tenex.nostr.threading.base import is_hex64, tags_named
+from tenex.nostr.threading.base import Tag, is_hex64, tags_named
 from tenex.nostr.threading.split import clean_text, clip
 
+from .attestations import AUTH, holds_for
 from .events import Event, unsigned_event
 from .identicon import identicon
 from .urls import normalise_url
@@ -47,6 +48,8 @@ class Identity:
     about: str = ""
     agents: tuple[tuple[PublicKey, str], ...] = ()
     """The keys and names of a project's agents, so that clients recognize them."""
+    attestation: Tag = ()
+    """The tag by which an owner has attested the key (NIP-OA)."""
     reads_direct: bool = True
     """Whether private messages to it are read; else no relays are published where it would look for them."""
 
@@ -84,9 +87,12 @@ def profile_events(
         name = clip(identity.name, MAX_NAME_BYTES)
         about = clip(identity.about, MAX_ABOUT_BYTES)
         picture = fields.get("picture") or identicon(identity.pubkey)
-        wanted = {**fields, "name": name, "about": about, "picture": picture, "bot": True}
+        wanted = {**fields, "name": name, "about": about, "picture": picture, "bot": True, "is_agent": True}
+        is_attested = bool(identity.attestation) and holds_for(identity.attestation, METADATA, now)
+        replaced = (AGENT, AUTH) if is_attested else (AGENT,)  # two tags `auth` would count as none
         tags = (
-            *(tag for tag in before if tag and tag[0] != AGENT),
+            *(tag for tag in before if tag and tag[0] not in replaced),
+            *((identity.attestation,) if is_attested else ()),
             *((AGENT, key, clip(name, MAX_NAME_BYTES)) for key, name in identity.agents),
         )
         if wanted != fields or tags != before or last is None:

@@ -447,12 +447,15 @@ class RelayConnection:
         """Whether it is connected and `offer` would send now."""
         return self._connection is not None and self._connection.has_room
 
-    def offer(self, event: Event) -> bool:
-        """Send once if there is room, without waiting for the answer; False if the event was dropped."""
+    def offer(self, event: Event, *, is_rare: bool = False) -> bool:
+        """Send once if there is room, without waiting for the answer; False if the event was dropped.
+
+        `is_rare`: as for `ClientConnection.offer`.
+        """
         frame = event_frame(to_wire(event))
         if self._connection is None or len(frame.encode()) > self._limits.max_message_length:
             return False
-        return self._connection.offer(frame)
+        return self._connection.offer(frame, is_rare=is_rare)
 
     async def fetch(self, filters: Sequence[Filter], take: Take) -> bool:
         """Fetch stored events once; True if all arrived. Waits while the relay is away."""

@@ -1,15 +1,22 @@
 """What a relay has shown of itself by its answers, for as long as the process runs; all its connections share it."""
 
 import re
+from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
+
+from tenex.core.ids import PublicKey
 
 _ONE_KEY: Final = re.compile(r"already authenticated|does not match authenticated identity", re.IGNORECASE)
 """Answers to the AUTH of a second key, and to an event of another key than the connection's."""
 
 OF_ANOTHER_KEY: Final = "invalid: event pubkey does not match authenticated identity"
 """What Buzz's relay answers to an event of another key than the connection's."""
+
+EVENTS_WITH_EPHEMERAL: Final = 30
+"""Events of a key in a minute up to which ephemeral ones are among them: Buzz takes 60, and messages need the rest."""
+_MINUTE: Final = 60.0
 
 _UNKNOWN_KIND: Final = re.compile(r"(?:restricted|blocked|unsupported|invalid): unknown event kind\b", re.IGNORECASE)
 
@@ -27,6 +34,8 @@ class RelayTraits:
     """Whether it takes one AUTH (NIP-42) to a connection, so that each of our keys needs a connection of its own."""
     refused_kinds: dict[int, str] = field(default_factory=dict)
     """The kinds of events that it does not take, with its answer: they are not sent to it again."""
+    sent_at: defaultdict[PublicKey, deque[float]] = field(default_factory=lambda: defaultdict(deque))
+    """When events were sent in the last minute, by the key of the connection, on the loop's clock."""
     learnt: list[Callable[[], object]] = field(default_factory=list)
     """Called once, when it is seen that the relay takes one key to a connection."""
 
@@ -34,6 +43,21 @@ class RelayTraits:
         """Learn from the refusal of an event of a kind."""
         if _UNKNOWN_KIND.match(text):
             self.refused_kinds[kind] = text
+
+    def note_sent(self, key: PublicKey, now: float) -> None:
+        """Count an event that a connection of one key sends."""
+        self.sent_at[key].append(now)
+        self._forget_old(key, now)
+
+    def may_send_ephemeral(self, key: PublicKey, now: float) -> bool:
+        """Whether an ephemeral event of a key leaves enough of its quota to messages."""
+        self._forget_old(key, now)
+        return len(self.sent_at[key]) < EVENTS_WITH_EPHEMERAL
+
+    def _forget_old(self, key: PublicKey, now: float) -> None:
+        sent = self.sent_at[key]
+        while sent and sent[0] <= now - _MINUTE:
+            sent.popleft()
 
     def note_one_key(self) -> None:
         """Note that a connection to it has one key."""

@@ -1,8 +1,8 @@
 """The rooms that our keys are members of: groups of a relay (NIP-29), which Buzz calls channels.
 
 A relay of rooms says in its document (NIP-11) that it has them, and with which key it signs what it says of them: 39000
-(name and sort of a room), 39002 (its members), 44100 and 44101 (a key has joined or left, of Buzz). Events of these
-kinds by any other key are ignored, since anybody could make themselves a member.
+(name and sort of a room), 39001 (who is in charge), 39002 (its members), 44100 and 44101 (a key has joined or left, of
+Buzz). Events of these kinds by any other key are ignored, since anybody could make themselves a member.
 
     look at a relay: 39002 that name our keys ─► 39000 of those rooms ─► a REQ of its own for each room
 
@@ -15,6 +15,7 @@ members. So a first message never gets an answer in the wrong place.
 
 import asyncio
 import time
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -24,6 +25,7 @@ from tenex.core.ids import PublicKey
 from tenex.core.people.trust import chat_of
 from tenex.core.port_values import UnsignedEvent
 from tenex.core.signals import InboundMessage
+from tenex.core.text.foreign import INVISIBLE
 from tenex.core.values import replace
 from tenex.log import get_logger
 
@@ -37,6 +39,7 @@ from .threading import KINDS
 from .threading.base import ThreadingScheme, element, first_value, group_of, is_hex64, tags_named
 from .threading.chats import CHAT
 from .threading.room_threads import READ_IN_ROOMS, ROOM_THREADS, ROOM_TOP
+from .threading.split import clean_text
 
 log = get_logger(__name__)
 
@@ -45,7 +48,7 @@ ADMINS: Final = 39001
 MEMBERS: Final = 39002
 JOINED: Final = 44100
 LEFT: Final = 44101
-ROOM_KINDS: Final = frozenset({METADATA, MEMBERS, JOINED, LEFT})
+ROOM_KINDS: Final = frozenset({METADATA, ADMINS, MEMBERS, JOINED, LEFT})
 """What a relay says of rooms."""
 
 PATIENCE: Final = 5.0
@@ -70,6 +73,8 @@ MOST_PROMPTS: Final = 500
 """Messages in which relays show a prompt in words that are remembered, the newest."""
 MOST_MEMBERS: Final = 5000
 """Of one room that are kept."""
+MOST_FOUND: Final = 1000
+"""Rooms of one relay among which one is looked for by its name."""
 BEFORE: Final = 60
 """Seconds before joining a room from which it is read: the message that asks us in may be older, and clocks differ."""
 
@@ -107,7 +112,7 @@ class Room:
     is_direct: bool = False
     """Whether it is for direct messages: all that people write in it is for our keys there."""
     moderators: frozenset[PublicKey] = frozenset()
-    """Who may delete what others wrote."""
+    """Who is in charge of it: they add others to a private room, and delete what others wrote."""
     members: Mapping[PublicKey, str] = field(default_factory=dict)
     """Their roles."""
     ours: tuple[PublicKey, ...] = ()
@@ -162,6 +167,7 @@ class Rooms:
         self._wake = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
         self._since = int(now())
+        self._looking: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._looked_at: dict[str, float] = {}
         """When the rooms of each relay were last read, all of them."""
         self._pauses: dict[str, float] = {}
@@ -187,6 +193,10 @@ class Rooms:
         if place in self._read:
             return ""
         return self._no_room.get(place, "") if self._is_chosen(room) else "left out by `rooms.only`"
+
+    def known(self, relay: str, room_id: str) -> Room | None:
+        """A room as its relay has described it last, whether or not a key of ours is in it."""
+        return self._rooms.get((relay, room_id))
 
     def may_be_wanted(self, raw: Mapping[str, Any], relay: str) -> bool:
         """Whether a raw event of another key may be for us because of the room it was sent to."""
@@ -366,13 +376,39 @@ class Rooms:
                     self._wake.clear()
                     due = self._due
                     self._due = set()
-                    await asyncio.gather(*map(self._look_at, due))
+                    await asyncio.gather(*map(self.look_at, due))
         finally:
             self._group = None
 
     def start(self, since: int) -> None:
         """Read the rooms that a relay is first found to have from this second on."""
         self._since = since
+
+    async def find(self, relay: str, text: str) -> list[Room]:
+        """The rooms of a relay with an id or a name, as far as the relay shows them to our keys.
+
+        Raises:
+            TimeoutError: the relay did not answer.
+        """
+        text = " ".join(text.split())
+        named = [room for room in self.listed() if room.relay == relay and text in (room.id, room.name)]
+        if named:
+            return named
+        unread: list[str] = []
+        wanted: list[Filter] = [{"kinds": [METADATA], "limit": MOST_FOUND}]
+        events = await self._pool.fetch(wanted, PATIENCE, unread, only=relay)
+        if relay in unread:
+            raise TimeoutError
+        described = self._newest(events, relay)
+        room_ids = [room_id for room_id, event in described.items() if text in (room_id, _name_in(event))]
+        await self._describe(relay, room_ids[:MOST_LOOK_UPS], PATIENCE, None)
+        rooms = (self._rooms.get((relay, room_id)) for room_id in room_ids)
+        return [room for room in rooms if room is not None]
+
+    async def look_at(self, relay: str) -> None:
+        """Read anew which rooms of a relay our keys are in; then those are read, and no others."""
+        async with self._looking[relay]:
+            await self._look_at(relay)
 
     async def _look_at(self, relay: str) -> None:
         if not self._pool.rooms_key(relay):
@@ -465,7 +501,7 @@ class Rooms:
             self._rooms[relay, room_id] = Room(
                 relay=relay,
                 id=room_id,
-                name=" ".join(first_value(metadata, "name").split())[:100] if metadata is not None else "",
+                name=_name_in(metadata) if metadata is not None else "",
                 is_private=metadata is not None and any(tag[:1] == ("private",) for tag in metadata.tags),
                 has_threads=bool(sort),
                 is_direct=sort == "dm",
@@ -522,6 +558,10 @@ _MODERATING: Final = frozenset({"owner", "admin"})
 """Roles in the list of members."""
 _SAID: Final = frozenset({*KINDS, *READ_IN_ROOMS, REACTION, PRESS, *DELETIONS})
 """The kinds of what people do in rooms."""
+
+
+def _name_in(metadata: Event) -> str:
+    return " ".join(INVISIBLE.sub("", clean_text(first_value(metadata, "name"))).split())[:100]
 
 
 def _members_of(event: Event) -> dict[PublicKey, str]:

@@ -54,8 +54,12 @@ class Runtime:
         services: Mapping[str, Service],
         unfinished: Iterable[ConversationId] = (),
         ready: Callable[[], Awaitable[None]] | None = None,
+        stopping: Callable[[], Awaitable[None]] | None = None,
     ) -> bool:
-        """Resume unfinished conversations, serve, and stop in stages; returns whether all steps finished in time."""
+        """Resume unfinished conversations, serve, and stop in stages; returns whether all steps finished in time.
+
+        `stopping` is called when no conversation works any more, and the services still run.
+        """
         async with asyncio.TaskGroup() as group:
             self._spawn.group = group
             services = {"inbox": self.inbox.run, **services}
@@ -68,6 +72,8 @@ class Runtime:
             log.info("runtime.stopping", deadline=self._deadline)
             self.inbox.is_closed = True
             rested = await self.coordinator.drain(self._deadline)
+            if stopping is not None:
+                await stopping()
             for task in running:
                 task.cancel()
         log.info("runtime.stopped", rested=rested)

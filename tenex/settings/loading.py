@@ -22,7 +22,7 @@ from .trust import OUTSIDE, Trust, contents_of, guard_code
 from .validation_errors import known_below, sentences, suggestion
 
 PREFIX: Final = "TENEX_"
-RESERVED: Final = frozenset({"TENEX_DATA", "TENEX_PLUGINS", "TENEX_KEY_PASSWORD"})
+RESERVED: Final = frozenset({"TENEX_DATA", "TENEX_PLUGINS", "TENEX_KEY_PASSWORD", "TENEX_OWNER_NSEC"})
 """Variables with that prefix that are not settings."""
 
 _STRINGS: Final = re.compile(r"#[^\n]*|\"(?:[^\"\\\n]|\\.)*\"|'[^'\n]*'")

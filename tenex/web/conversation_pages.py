@@ -90,7 +90,7 @@ class ConversationPages:
         values = {
             "here": "waiting",
             "open": waits.number,
-            "failures": await self.site.source.failures(),
+            "problems": await self.site.source.problems(),
             "stuck": waits.stuck,
             # what is asked later comes below: nothing moves under a finger that is about to press
             "decisions": waits.decisions,

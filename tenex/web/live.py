@@ -15,6 +15,7 @@ from typing import Any, Final
 from tenex.core.errors import StoreError, TenexError
 from tenex.core.ids import ConversationId
 from tenex.core.records import Record
+from tenex.operations.doctor.findings import Finding
 from tenex.store.record_log import Tail
 from tenex.store.repository import NEWEST
 
@@ -285,7 +286,7 @@ class Streams:
     async def _watch_all(self) -> None:
         """Report changes while some tab is open."""
         before: Mapping[ConversationId, int] | None = None
-        failures_before: list[str] | None = None
+        problems_before: list[Finding] | None = None
         loop = asyncio.get_running_loop()
         next_look = 0.0
         while self._all():
@@ -299,10 +300,10 @@ class Streams:
                 next_look = loop.time() + DAEMON
                 self._report_daemon("running" if await self._source.is_daemon_there() else "stopped")
                 if self._lists and self._daemon == "running":
-                    failures = await self._source.failures()
-                    if failures_before not in (None, failures):
+                    problems = await self._source.problems()
+                    if problems_before not in (None, problems):
                         _send(self._lists, "changed")
-                    failures_before = failures
+                    problems_before = problems
             await asyncio.sleep(LOOK_AT_ALL)
         self._daemon = ""
 

@@ -6,7 +6,7 @@ import secrets
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +16,7 @@ import uvicorn
 from tenex.core.errors import ConfigurationError, StoreLocked
 from tenex.core.ids import PublicKey
 from tenex.nostr.keys import parse_public_key
+from tenex.operations.doctor.findings import PartProblems
 from tenex.operations.doctor.runner import Report
 from tenex.runtime.clock import SystemClock
 from tenex.service.control import control_socket
@@ -60,13 +61,14 @@ def site_of(
     examine: Callable[[], Awaitable[Report]],
     folder: Conversations,
     parts: Sequence[PagePart],
+    problems: Mapping[str, PartProblems],
     *,
     is_loopback: bool,
 ) -> Site:
     """The pages of a data folder, below a path that no one else knows."""
     key_logins = KeyLogins(lambda key: _is_owner(settings, key))
     return Site(
-        source=Source(places=places, folder=folder, clock=SystemClock()),
+        source=Source(places=places, folder=folder, clock=SystemClock(), problems_of_parts=problems),
         writer=Writer(settings, places, is_loopback=is_loopback),
         logins=Logins(),
         key_logins=key_logins,
@@ -106,6 +108,7 @@ async def serve(
     places: ProjectPaths,
     examine: Callable[[], Awaitable[Report]],
     parts: Sequence[PagePart],
+    problems: Mapping[str, PartProblems],
     *,
     port: int,
     path: Path | None,
@@ -118,6 +121,7 @@ async def serve(
         places: its folders.
         examine: asks the doctor.
         parts: what features add to the pages.
+        problems: what reports the problems in a part of the daemon's status that a feature adds, by its name.
         port: 0 lets the system choose.
         path: of the Unix socket.
         on_ready: is given the address without the path of the pages, and what makes a link that logs one browser in.
@@ -129,7 +133,7 @@ async def serve(
     disk = Disk()
     try:
         async with open_conversations(settings.store, places.conversations, disk, SystemClock()) as folder:
-            site = site_of(settings, places, examine, folder, parts, is_loopback=path is None)
+            site = site_of(settings, places, examine, folder, parts, problems, is_loopback=path is None)
             await _serve(site, settings, places, port, path, on_ready)
     finally:
         disk.close()

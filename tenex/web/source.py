@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from tenex.core.conversation import Conversation, fold
-from tenex.core.errors import StoreDamaged, StoreError, TenexError, UsageError
+from tenex.core.errors import ModelUnavailable, StoreDamaged, StoreError, TenexError, TransientError, UsageError
 from tenex.core.ids import ConversationId
 from tenex.core.ports import Clock
 from tenex.core.projection import Projection, activity_of, project, why_stuck
 from tenex.core.records import Record
 from tenex.core.snapshot import SnapshotRecord
 from tenex.operations.asks import Ask, Kind, Replied, asks_of, newest_message, replied_by
-from tenex.operations.failures import failures_of
+from tenex.operations.doctor.daemon import problems_in_status
+from tenex.operations.doctor.findings import Finding, PartProblems, fault
 from tenex.operations.listing import list_rows, search_conversations
 from tenex.operations.status import report_from_files
 from tenex.service.client import ask, reachable
@@ -101,6 +102,8 @@ class Source:
     places: ProjectPaths
     folder: Conversations
     clock: Clock
+    problems_of_parts: Mapping[str, PartProblems]
+    """Of what features add to the daemon's status."""
     _ends: OrderedDict[ConversationId, End] = field(default_factory=OrderedDict)
     _asks: OrderedDict[ConversationId, Asks] = field(default_factory=OrderedDict)
     _stats: dict[ConversationId, tuple[int, Stats]] = field(default_factory=dict)
@@ -311,17 +314,18 @@ class Source:
         report = await report_from_files(self.places, self.folder, self.clock.now())
         return {**report, "state": state, "fault": fault}
 
-    async def failures(self) -> list[str]:
-        """What of the daemon does not work and only a person can fix, as sentences."""
+    async def problems(self) -> list[Finding]:
+        """What does not work and only a person can fix, as the daemon reports it; without what keeps conversations."""
+        place = str(self.places.socket)
         try:
             report: dict[str, Any] = await ask(self.places.socket, "status", patience=PATIENCE)
         except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
-            return ["No daemon is running, so nothing goes on. `tenex run` starts one."]
-        except TimeoutError:
-            return [f"The daemon has not answered within {PATIENCE:g} s. `tenex doctor` looks why."]
-        except (OSError, TenexError) as error:
-            return [f"The daemon cannot be asked: {error}."]
-        return failures_of(report)
+            return [fault("no daemon is running, so nothing goes on", place, "`tenex run` starts one", TransientError)]
+        except (OSError, TenexError) as error:  # TimeoutError is an OSError
+            why = str(error) or f"no answer within {PATIENCE:g} s"
+            return [fault(f"the daemon does not answer: {why}", place, "`tenex doctor` looks why", TransientError)]
+        problems = problems_in_status(report, self.problems_of_parts)
+        return [problem for problem in problems if problem.error is not ModelUnavailable]
 
     async def is_daemon_there(self) -> bool:
         """Whether a daemon accepts connections at its control socket."""

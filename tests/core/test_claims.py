@@ -174,6 +174,7 @@ TABLE: list[tuple[Callable[[], Scenario], Callable[[Scenario], Any], list[str]]]
     (over, writes("yes"), ["awake", "kind"]),
     (over, reacts("🛑", request_event), ["stop sign"]),
     (over, deletes(newest(r.CommandGiven)), ["permission"]),
+    (over, edits("yes", newest(r.CommandGiven)), ["edit"]),
     (planned, writes("yes"), ["awake", "kind", "decision"]),
     (planned, writes("/approve"), ["awake", "command"]),
     (planned, reacts("👍"), ["reply", "awake", "kind", "decision"]),

@@ -35,7 +35,11 @@ from tests.kits.pages import MENU
 from tests.web.kit import served
 
 BY_NAME = {feature.name: feature for feature in FEATURES}
-ORDERS = {"approvals": ["approvals", "approve"], "lessons": ["edit_lesson", "remove_lesson"], "rooms": ["rooms"]}
+ORDERS = {
+    "approvals": ["approvals", "approve"],
+    "lessons": ["edit_lesson", "remove_lesson"],
+    "rooms": ["rooms", "join_room", "leave_room", "invite_to_room"],
+}
 """The requests of the control socket that features answer."""
 
 

@@ -29,8 +29,8 @@ def answers(relay: RoomRelay, folder: Folder, root: str) -> list[Raw]:
     deaths(
         [("published", 1), ("tool done", 2)],
         (APPENDS, 19),
-        (["model"], 12),
-        (["tool", "tool done"], 7),
+        (["model"], 11),
+        (["tool", "tool done"], 6),
         (["publish", "published"], 2),
     ),
 )

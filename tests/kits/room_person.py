@@ -37,6 +37,10 @@ class RoomPerson:
         """React to an event, which is all that the reaction names; the relay must take it. Returns its id."""
         return await self._publish(note(self.key, picture, ["e", event_id], kind=7))
 
+    async def introduce(self, name: str) -> str:
+        """Publish a profile with this name; the relay must take it. Returns its id."""
+        return await self._publish(note(self.key, json.dumps({"name": name}), kind=0))
+
     async def edit(self, room: str, event_id: str, text: str, *tags: Sequence[str]) -> str:
         """Replace the text of an own message; the relay must take it. Returns the edit's id."""
         return await self._publish(note(self.key, text, ["h", room], ["e", event_id], *tags, kind=40003))

@@ -2,7 +2,8 @@
 
 The rules are those of the relay of github.com/block/buzz in September 2026, and the texts of the answers are quoted
 from its sources. With `Rules.plain()` it is a relay of NIP-29 alone: many keys to a connection, every kind, live events
-to every subscription that matches. Its store of files is `relay_store`. Left out: git.
+to every subscription that matches. Members come and go by 9000, 9001, 9021 and 9022. Its store of files is
+`relay_store`. Left out: git.
 """
 
 import asyncio
@@ -20,6 +21,8 @@ from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
 from tenex.core.errors import InvalidEvent
+from tenex.core.ids import PublicKey
+from tenex.nostr.attestations import holds_for, parse_attestation
 from tenex.nostr.events import is_genuine, parse_event, sign, to_wire, unsigned_event
 from tenex.nostr.filters import Matcher
 from tenex.nostr.keys import SecretKey
@@ -36,8 +39,11 @@ IN_A_ROOM: Final = frozenset({9, 40002, 40003, 40008, 45001, 45003, 9000, 9001, 
 """`invalid: channel-scoped events must include an h tag`."""
 KINDS: Final = OF_THE_WORKSPACE | IN_A_ROOM | {5, 7, 1059, 9007, 9021}
 """All others are refused: `restricted: unknown event kind`."""
+PUT_USER, REMOVE_USER, JOIN, LEAVE = 9000, 9001, 9021, 9022
+AGENT_PROFILE, PRESENCE = 10100, 20001
+ROLES: Final = ("owner", "admin", "member", "guest", "bot")
 MODERATING: Final = frozenset({"owner", "admin"})
-"""Roles that may delete what others wrote."""
+"""Roles that may delete what others wrote, and add others to a private room."""
 GATED: Final = frozenset({1059, 24200, 30622, 44100, 44101, 44200})
 """Kinds that are given only to a filter whose `#p` is exactly the key of the connection."""
 AUTH_WITHIN: Final = 5.0
@@ -77,7 +83,8 @@ class Rules:
     says_largest: bool = True
     """Whether its document says so."""
     keys: frozenset[str] | None = None
-    """The members of the workspace; None: everybody. The others are refused at AUTH."""
+    """The members of the workspace; None: everybody. Others are refused at AUTH, but for those whom a member has
+    attested (NIP-OA)."""
 
     @classmethod
     def plain(cls, **more: Any) -> Self:
@@ -124,6 +131,8 @@ class RoomRelay:
         self.clients: set[RoomClient] = set()
         self.usage: defaultdict[tuple[str, str], deque[float]] = defaultdict(deque)
         self.interactions = Interactions(self.say, lambda key, room: key in self.rooms[room].members, now)
+        self.presence: dict[str, str] = {}
+        """What each key has said last of whether it is there (20001)."""
         self.on_frame: Callable[[RoomClient, list[Any]], bool] = lambda client, frame: True
         """Whether the relay takes a frame that has come; a fault may do more with it."""
         self.on_send: Callable[[RoomClient, list[Any]], Sequence[list[Any]]] = lambda client, frame: [frame]
@@ -246,6 +255,33 @@ class RoomRelay:
             RefusedEvent: the relay does not take it.
         """
         kind = event["kind"]
+        self._check_event(event)
+        targets = _values(event, "e")
+        target = next(((old, at) for old, at in self.stored if targets and old["id"] == targets[-1]), None)
+        if kind == 7 and target is None:
+            raise RefusedEvent("invalid: reaction target event not found")
+        room_id = next(iter(_values(event, "h")), "")
+        if kind in (5, 7):
+            room_id = target[1] if target is not None else ""
+        if kind in OF_THE_WORKSPACE or kind in (1059, PRESENCE):
+            return ""
+        if kind in IN_A_ROOM | interactions.KINDS and not room_id:
+            raise RefusedEvent("invalid: channel-scoped events must include an h tag")
+        if room_id and kind == JOIN and not self.is_open_to(key, room_id):
+            raise RefusedEvent("invalid: channel is private — request an invitation")
+        if room_id and not self.is_open_to(key, room_id):
+            raise RefusedEvent("restricted: not a channel member")
+        if kind in (PUT_USER, REMOVE_USER, LEAVE):
+            self._check_membership(event, self.rooms[room_id])
+        if kind in IN_A_ROOM | {interactions.PROMPT}:
+            self._check_thread(event, room_id)
+        self._check_interaction(event, room_id)
+        self._check_target(event, target)
+        return room_id
+
+    def _check_event(self, event: Raw) -> None:
+        """Refuse an event for what it is, wherever it is to go."""
+        kind = event["kind"]
         try:
             genuine = is_genuine(parse_event(event))
         except InvalidEvent:
@@ -260,24 +296,45 @@ class RoomRelay:
         if size > largest:
             raise RefusedEvent(f"invalid: content exceeds maximum size of {largest} bytes (got {size})")
         self._check_kind(kind)
-        targets = _values(event, "e")
-        target = next(((old, at) for old, at in self.stored if targets and old["id"] == targets[-1]), None)
-        if kind == 7 and target is None:
-            raise RefusedEvent("invalid: reaction target event not found")
-        room_id = next(iter(_values(event, "h")), "")
-        if kind in (5, 7):
-            room_id = target[1] if target is not None else ""
-        if kind in OF_THE_WORKSPACE or kind == 1059:
-            return ""
-        if kind in IN_A_ROOM | interactions.KINDS and not room_id:
-            raise RefusedEvent("invalid: channel-scoped events must include an h tag")
-        if room_id and not self.is_open_to(key, room_id):
-            raise RefusedEvent("restricted: not a channel member")
-        if kind in IN_A_ROOM | {interactions.PROMPT}:
-            self._check_thread(event, room_id)
-        self._check_interaction(event, room_id)
-        self._check_target(event, target)
-        return room_id
+        if kind == AGENT_PROFILE and "channel_add_policy" not in json.loads(event["content"]):
+            raise RefusedEvent("invalid: kind:10100 missing channel_add_policy field")
+
+    def _check_membership(self, event: Raw, room: Room) -> None:
+        kind, actor = event["kind"], event["pubkey"]
+        target = actor if kind == LEAVE else next(iter(_values(event, "p")), "")
+        is_in_charge = room.members.get(actor) in MODERATING
+        role = next(iter(_values(event, "role")), "")
+        owners = [key for key, held in room.members.items() if held == "owner"]
+        if not target:
+            raise RefusedEvent("invalid: missing p tag")
+        if kind == PUT_USER:
+            if role and role not in ROLES:
+                raise RefusedEvent(f"invalid: invalid role: {role}")
+            if room.private and target != actor and not is_in_charge:
+                raise RefusedEvent("invalid: only owners/admins may add private-channel members")
+            if target in room.members and role and role != room.members[target] and not is_in_charge:
+                raise RefusedEvent("invalid: only owners/admins may change an active member's role")
+            return
+        if target != actor and not is_in_charge:
+            raise RefusedEvent("invalid: actor not authorized")
+        if target == actor and target not in room.members:
+            raise RefusedEvent("invalid: actor is not an active member")
+        if owners == [target]:
+            raise RefusedEvent("invalid: cannot remove the last owner")
+
+    def _change_members(self, event: Raw, room_id: str) -> None:
+        """Do what an accepted event says of who is in a room."""
+        kind, actor = event["kind"], event["pubkey"]
+        held = self.rooms[room_id].members if room_id in self.rooms else {}
+        if kind == PUT_USER:
+            target = _values(event, "p")[0]
+            role = next(iter(_values(event, "role")), held.get(target, "member"))
+            if held.get(target) != role:
+                self.add(room_id, target, role)
+        elif kind == JOIN and actor not in held:
+            self.add(room_id, actor)
+        elif kind in (REMOVE_USER, LEAVE):
+            self.remove(room_id, actor if kind == LEAVE else _values(event, "p")[0])
 
     def _check_kind(self, kind: int) -> None:
         if kind in interactions.KINDS and not self.rules.interactions:
@@ -364,6 +421,9 @@ class RoomRelay:
         self._take(event, room_id)
         if self.rules.interactions and room_id:
             self.interactions.taken(event, room_id)
+        self._change_members(event, room_id)
+        if event["kind"] == PRESENCE:
+            self.presence[event["pubkey"]] = event["content"]
         return None
 
     def _answer(self, client: "RoomClient", event: Raw, why: str) -> None:
@@ -462,7 +522,7 @@ class RoomClient:
             why = "auth-required: already authenticated"
         elif not is_right or not is_in_time or place != self.relay.url:
             why = "auth-required: verification failed"
-        elif rules.keys is not None and event["pubkey"] not in rules.keys:
+        elif rules.keys is not None and rules.keys.isdisjoint((event["pubkey"], _attested_by(event))):
             why = "restricted: not a relay member"
         if not why:
             self.keys.append(event["pubkey"])
@@ -510,6 +570,16 @@ class RoomClient:
 
 def _values(event: Raw, name: str) -> list[str]:
     return [tag[1] for tag in event["tags"] if len(tag) > 1 and tag[0] == name]
+
+
+def _attested_by(event: Raw) -> str:
+    """Who has attested the author of an event (NIP-OA); "" if nobody has."""
+    tags = [tag for tag in event["tags"] if tag[0] == "auth"]
+    try:
+        tag = parse_attestation(tags[0] if len(tags) == 1 else (), PublicKey(event["pubkey"]))
+    except ValueError:
+        return ""
+    return tag[1] if holds_for(tag, event["kind"], event["created_at"]) else ""
 
 
 def _one_room(filters: Iterable[Raw]) -> str | None:

@@ -96,6 +96,26 @@ async def test_events_leave_at_once_but_after_what_is_queued_and_within_the_rate
     assert [at for at, _ in ws.sent] == [0.0, 0.0, 0.5, 1.0, 1.5]
 
 
+@virtual_time
+async def test_a_connection_that_takes_no_frame_is_dropped_when_a_ping_would_be_overdue() -> None:
+    class Stuck(Socket):
+        aborted: float | None = None
+
+        async def send(self, frame: str) -> None:
+            await asyncio.Event().wait()
+
+        def abort(self) -> None:
+            self.aborted = asyncio.get_running_loop().time()
+
+    ws = Stuck()
+    connection = session(ws, RelayTimeouts(ping_interval=20.0, ping_timeout=20.0))
+    writing = asyncio.create_task(connection.write())
+    connection.request([{"kinds": [1]}], lambda _: None)
+    await asyncio.sleep(60)
+    assert ws.aborted == 40.0
+    assert writing.done()
+
+
 async def test_the_first_of_two_answers_to_an_event_counts() -> None:
     name = "1" * 64
     connection = session(Socket([f'["OK","{name}",true,"first"]', f'["OK","{name}",false,"second"]']), RelayTimeouts())

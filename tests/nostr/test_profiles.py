@@ -29,8 +29,20 @@ def test_every_key_has_a_profile_and_a_relay_list() -> None:
     pairs = [(key.public, kind) for key in (PROJECT, PLANNER) for kind in (0, 10002, 10050, 10044)]
     assert [(event.pubkey, event.kind) for event in events] == pairs
     project, planner = (json.loads(events[place].content) for place in (0, 4))
-    assert project == {"name": "Demo", "about": "Builds things", "picture": identicon(PROJECT.public), "bot": True}
-    assert planner == {"name": "Planner", "about": "", "picture": identicon(PLANNER.public), "bot": True}
+    assert project == {
+        "name": "Demo",
+        "about": "Builds things",
+        "picture": identicon(PROJECT.public),
+        "bot": True,
+        "is_agent": True,
+    }
+    assert planner == {
+        "name": "Planner",
+        "about": "",
+        "picture": identicon(PLANNER.public),
+        "bot": True,
+        "is_agent": True,
+    }
     assert events[1].tags == (("r", "wss://one.example"), ("r", "wss://two.example"))
     assert events[2].tags == (("relay", "wss://one.example"), ("relay", "wss://two.example"))
     assert events[3].tags == (("n", PROJECT.public),)
@@ -43,7 +55,7 @@ def test_what_is_published_already_is_not_published_again() -> None:
     before = profile_events(WHO, RELAYS, 1000, {})
     for relays in (RELAYS, list(reversed(RELAYS))):
         assert profile_events(WHO, relays, 2000, known(*before)) == []
-    content = json.dumps({"bot": True, "about": "", "name": "Planner", "picture": "u"}, indent=2)
+    content = json.dumps({"bot": True, "is_agent": True, "about": "", "name": "Planner", "picture": "u"}, indent=2)
     assert profile_events(WHO[1:], [], 2000, known(note(content, by=PLANNER, at=1, kind=0))) == []
 
 
@@ -63,7 +75,7 @@ def test_what_others_wrote_into_a_profile_stays() -> None:
         PLANNER.public, 100, 0, [["i", "github:x", "proof"]], '{"name":"Old","nip05":"p@example.com","picture":"u"}'
     )
     (event,) = profile_events(WHO[1:], [], 1000, known(last))
-    new = {"name": "Planner", "about": "", "bot": True}
+    new = {"name": "Planner", "about": "", "bot": True, "is_agent": True}
     assert json.loads(event.content) == {**new, "nip05": "p@example.com", "picture": "u"}
     assert event.tags == (("i", "github:x", "proof"),)
 

@@ -451,6 +451,45 @@ async def test_auth_that_is_required_without_a_challenge_is_reported(fault: Faul
         assert "sent no challenge" in (await relay.publish(note())).detail
 
 
+async def _challenge(peer: Peer) -> None:
+    await peer.send("AUTH", "challenge")
+
+
+@pytest.mark.parametrize("answer", [None, "auth-required: verification failed", "error: busy"])
+async def test_an_event_waits_where_auth_fails_for_a_reason_that_passes(fault: FaultRelay, answer: str | None) -> None:
+    refused: list[str] = []
+
+    async def on_auth(peer: Peer, event: dict[str, Any]) -> None:
+        if refused:
+            await peer.send("OK", event["id"], True, "")
+            return
+        refused.append(event["id"])
+        if answer is not None:
+            await peer.send("OK", event["id"], False, answer)
+
+    async def on_event(peer: Peer, event: dict[str, Any]) -> None:
+        if len(auths(fault)) > 1:
+            await fault.accept(peer, event)
+        else:
+            await peer.send("OK", event["id"], False, "auth-required: who are you")
+
+    fault.on_connect, fault.on_auth, fault.on_event = _challenge, on_auth, on_event
+    async with running(connection(fault.url, auth_timeout=0.2, identity=BOB)) as relay, asyncio.timeout(20):
+        assert (await relay.publish(note())).accepted
+
+
+async def test_an_event_is_refused_where_auth_fails_for_good(fault: FaultRelay) -> None:
+    async def on_auth(peer: Peer, event: dict[str, Any]) -> None:
+        await peer.send("OK", event["id"], False, "restricted: not a relay member")
+
+    fault.on_connect, fault.on_auth = _challenge, on_auth
+    fault.on_event = lambda peer, event: peer.send("OK", event["id"], False, "auth-required: who are you")
+    async with running(connection(fault.url, identity=BOB)) as relay, asyncio.timeout(5):
+        outcome = await relay.publish(note())
+    assert (outcome.accepted, "not a relay member" in outcome.detail) == (False, True)
+    assert len(auths(fault)) == 1
+
+
 async def test_a_refused_auth_is_tried_again_on_the_same_connection_until_it_is_accepted(fault: FaultRelay) -> None:
     """As where our key is admitted while we are connected; events are refused meanwhile."""
     members = [False]

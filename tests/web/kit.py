@@ -163,7 +163,7 @@ async def served(
             case = Case(data=data, config=None, env={}, problems=problems_of(features))
             return await run_doctor(case, checks_of(features))
 
-        site = site_of(settings, places, examine, folder, parts, is_loopback=True)
+        site = site_of(settings, places, examine, folder, parts, problems_of(features), is_loopback=True)
         server = server_of(site, hosts)
         running = group.create_task(server.serve(sockets=[listening]))
         pages = Served(site, url, client, data)

@@ -215,7 +215,7 @@ async def test_what_only_a_person_can_fix_is_on_the_front_page_as_long_as_it_las
             assert await page.title() == f"Waiting for you · {pages.site.name}"
             assert await page.locator("#open").is_hidden()
             await process.die()
-            await page.get_by_text("No daemon is running, so nothing goes on.").wait_for()
+            await page.get_by_text("no daemon is running, so nothing goes on").wait_for()
             check(seen, pages)
 
 

@@ -12,6 +12,7 @@ from tenex.core.port_values import UnsignedEvent
 from tenex.core.projection import project
 from tenex.core.text.foreign import well_formed
 from tenex.operations.asks import Ask, Replied, ShownCall
+from tenex.operations.doctor.findings import fault
 from tenex.web import maps
 from tenex.web.export import as_html
 from tenex.web.maps import map_of
@@ -233,7 +234,10 @@ def test_hostile_names_and_calls_that_wait_are_only_text() -> None:
             ask = Ask(conversation=ONE, title=text, since=Millis(1), seq=3, replied=REPLIED, **values)
             frame: dict[str, Any] = {"base": "/b", "form": lambda _purpose: "n", "sign": False}
             frame |= {"asks": [ask], "decisions": [ask], "turns": [], "notices": [text], "is_cut": False, "open": 1}
-            frame |= {"failures": [text], "stuck": [{"id": ONE, "title": text, "status": "held", "reasons": [text]}]}
+            frame |= {
+                "problems": [fault(text, text, text)],
+                "stuck": [{"id": ONE, "title": text, "status": "held", "reasons": [text]}],
+            }
             made = check(page("story_asks.html", {**frame, "why_not": ""}), "/b")
             assert made.all("button")
             made = check(page("waiting_part.html", {**frame, "why_not": text}), "/b")

@@ -1,4 +1,4 @@
-"""Has a running daemon say which rooms it knows."""
+"""Has a running daemon say which rooms it knows, join and leave them, and show itself there."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,9 +7,14 @@ from tenex.app import Application
 from tenex.app.extension import Extension
 from tenex.nostr.rooms import Room
 
+from .membership import Membership
+from .presence import RoomPresence
+
 
 def extend(app: Application) -> Extension:
-    """Answer the request for the rooms."""
+    """Answer the requests for rooms."""
+    membership = Membership(app)
+    presence = RoomPresence(app)
 
     def as_dict(room: Room) -> dict[str, Any]:
         return {
@@ -20,6 +25,7 @@ def extend(app: Application) -> Extension:
             "threads": room.has_threads,
             "members": len(room.members),
             "ours": [app.name_of(key) for key in room.ours],
+            "attested": [app.name_of(key) for key in room.ours if key in app.current.now.attestations],
             "read": app.rooms.is_read(room.relay, room.id),
             "why": app.rooms.why_not_read(room),
         }
@@ -28,4 +34,13 @@ def extend(app: Application) -> Extension:
         """`rooms`: those that a key of the project is a member of."""
         return {"rooms": [as_dict(room) for room in app.rooms.listed()]}
 
-    return Extension(orders={"rooms": listed})
+    return Extension(
+        services={"presence in rooms": presence.run},
+        stopping=presence.leave,
+        orders={
+            "rooms": listed,
+            "join_room": membership.join,
+            "leave_room": membership.leave,
+            "invite_to_room": membership.invite,
+        },
+    )

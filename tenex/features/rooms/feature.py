@@ -17,6 +17,6 @@ def _extend(app: "Application") -> "Extension":
 
 ROOMS: Final = Feature(
     name="rooms",
-    commands=[Command("rooms", "tenex.features.rooms.cli:rooms", "List the rooms that the project reads.")],
+    commands=[Command("rooms", "tenex.features.rooms.cli:rooms", "List, join and leave rooms of relays.")],
     extend=_extend,
 )

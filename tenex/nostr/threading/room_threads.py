@@ -104,6 +104,11 @@ class RoomThreads(ThreadingScheme):
     def _tags(self, draft: OutgoingMessage, marks: tuple[Tag, ...]) -> tuple[Tag, ...]:
         return (*self._link(draft), *_asker(draft), *base.group_tags(draft.address), *draft.tags, *marks)
 
+    def place_of(self, draft: OutgoingMessage) -> tuple[Tag, ...]:
+        """The tags that say where an answer is going to stand: its room, and the thread if it goes into one."""
+        link = tuple(tag for tag in self._link(draft) if tag[0] == "e")
+        return (*base.group_tags(draft.address), *link)
+
     def _link(self, draft: OutgoingMessage) -> tuple[Tag, ...]:
         return (("e", _root_of(draft), "", "reply"),)
 

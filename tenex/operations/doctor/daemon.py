@@ -2,10 +2,11 @@
 
 import asyncio
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from tenex.core.errors import ModelUnavailable, RelayUnavailable, StoreError, TenexError, TransientError
@@ -14,7 +15,7 @@ from tenex.operations.daemon_start import WAIT, ask_when_started, is_starting, w
 from tenex.service.control import ELSEWHERE, why_no_socket
 from tenex.store.lock import find_holder
 
-from .findings import Case, Finding, Repair, fault, ok, url_text, warning
+from .findings import Case, Finding, PartProblems, Repair, fault, ok, url_text, warning
 
 STATUS_TIMEOUT: Final = 8.0
 """Seconds a busy daemon has to answer with its status."""
@@ -71,9 +72,7 @@ def control(case: Case) -> Iterator[Finding]:
     else:
         yield ok("the daemon answers", path)
         with suppress(AttributeError, LookupError, TypeError):  # a status of another version
-            yield from problems_in_status(status)
-            for part, problems_in in case.problems.items():
-                yield from problems_in(status.get(part))
+            yield from problems_in_status(status, case.problems)
 
 
 def _no_socket(case: Case) -> Iterator[Finding]:
@@ -94,8 +93,12 @@ def _starting(case: Case) -> Finding:
     return warning(message, case.paths.socket, "run `tenex doctor` again then")
 
 
-def problems_in_status(status: Mapping[str, Any]) -> Iterator[Finding]:
-    """Report the problems in a status of `operations.status`."""
+def problems_in_status(
+    status: Mapping[str, Any], of_parts: Mapping[str, PartProblems] = MappingProxyType({})
+) -> Iterator[Finding]:
+    """Report the problems in a status of `operations.status`, and in the parts that features add to it."""
+    for part, problems_in in of_parts.items():
+        yield from problems_in(status.get(part))
     settings = status["configuration"]
     stored = status["conversations"]
     file = settings["file"] or "the settings"
@@ -118,15 +121,7 @@ def problems_in_status(status: Mapping[str, Any]) -> Iterator[Finding]:
         message = f"it has refused {count(last['count'], 'event')} of ours; the last: {last['reason']}"
         fix = "let the relay, or the room there, accept that key; or use another relay"
         yield warning(message, url_text(last["relay"]), fix)
-    for server in status.get("mcp", ()):
-        if server["state"] != "ready" and server["why"]:
-            message = f"this MCP server does not run: {server['why']}"
-            fix = "correct it, then `tenex mcp test`; the daemon keeps trying one that can be started"
-            yield warning(message, f"mcp.servers.{server['name']}", fix)
-        for left in server.get("leftOut", ()):
-            message = f"its tool {left['tool']} is left out: {left['why']}"
-            fix = "report it to the maker of the server, or name the tools that you want in its `tools`"
-            yield warning(message, f"mcp.servers.{server['name']}", fix)
+    yield from _problems_of_servers(status.get("mcp", ()))
     pages = status.get("web") or {}
     if pages and pages["state"] != "running" and pages["why"]:
         message = f"the pages are not served: {pages['why']}"
@@ -147,6 +142,18 @@ def problems_in_status(status: Mapping[str, Any]) -> Iterator[Finding]:
         for one in conversations:
             message = f"{state}{_since(one.get('since'))}: {one['why']}"
             yield fault(message, f"conversation {one['id']}", fix, error)
+
+
+def _problems_of_servers(servers: Iterable[Mapping[str, Any]]) -> Iterator[Finding]:
+    for server in servers:
+        if server["state"] != "ready" and server["why"]:
+            message = f"this MCP server does not run: {server['why']}"
+            fix = "correct it, then `tenex mcp test`; the daemon keeps trying one that can be started"
+            yield warning(message, f"mcp.servers.{server['name']}", fix)
+        for left in server.get("leftOut", ()):
+            message = f"its tool {left['tool']} is left out: {left['why']}"
+            fix = "report it to the maker of the server, or name the tools that you want in its `tools`"
+            yield warning(message, f"mcp.servers.{server['name']}", fix)
 
 
 def _since(at: str | None) -> str:

@@ -48,6 +48,10 @@ class Finding:
     """The name of the check; filled in by the runner."""
 
 
+PartProblems = Callable[[Any], Iterable[Finding]]
+"""Reports the problems in a part of a status that a feature adds; it is given None where that part is missing."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Case:
     """What is examined; the checks `settings` and `daemon` fill in the last fields for the others."""
@@ -66,7 +70,7 @@ class Case:
     paths: ProjectPaths = field(init=False, repr=False)
     features: Mapping[str, Mapping[str, str]] | None = None
     """Those that the program has, by name, with their tools; None: all."""
-    problems: Mapping[str, Callable[[Any], Iterable["Finding"]]] = field(default_factory=dict)
+    problems: Mapping[str, PartProblems] = field(default_factory=dict)
     """What features find in their parts of a daemon's status, by the name of the part."""
     daemon: str = ""
     """The process that holds the lock of the conversations folder, in words; empty where no daemon runs."""
