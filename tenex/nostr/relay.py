@@ -412,21 +412,16 @@ class RelayConnection:
                 self._log.info("relay.refused_event", event_id=event.id, why=answer.text, action=answer.action.value)
                 unclear += not answer.prefix
                 if unclear >= _UNCLEAR_TRIES:
-                    why = answer.text or "refused without a reason"
-                    is_final = True
-                else:
-                    self.traits.note_answer(answer.text, event.kind)
-                    why = await policy.wait(answer, connection.authenticate)
-                    is_final = answer.action is not ReasonAction.AUTH or connection.is_auth_final
+                    return await self._refusal(event, answer.prefix, answer.text or "refused without a reason")
+                self.traits.note_answer(answer.text, event.kind)
+                why = await policy.wait(answer, connection.authenticate)
                 if not why or connection.lost:
                     continue
-                if is_final:
-                    outcome = await self._refusal(event, answer.prefix, why)
-                    if outcome.accepted or not connection.lost:
-                        return outcome
-                else:
-                    unclear += 1
-                    await policy.pause_after_refusal()
+                is_refused = answer.action is not ReasonAction.AUTH or connection.is_auth_final
+                if is_refused or unclear >= _UNCLEAR_TRIES:
+                    return await self._refusal(event, answer.prefix, why)
+                unclear += 1
+                await policy.pause_after_refusal()
 
     async def _refusal(self, event: Event, prefix: str, why: str) -> PublishOutcome:
         """The outcome of a refusal; of one that may be for its date the relay is asked whether it has the event.
@@ -437,10 +432,13 @@ class RelayConnection:
         if is_of_now or prefix not in _OF_DATES or is_one_key_answer(why):
             return _refused(why)
         found: list[str] = []
-        is_answered = await self.fetch([{"ids": [event.id]}], lambda raw: found.append(str(raw.get("id"))))
-        if event.id in found:
-            return PublishOutcome(accepted=True, detail="the relay has it")
-        return PublishOutcome(accepted=False, detail=why, is_outdated=is_answered)
+        while True:
+            connection = await self._up()
+            is_answered = await self.fetch([{"ids": [event.id]}], lambda raw: found.append(str(raw.get("id"))))
+            if event.id in found:
+                return PublishOutcome(accepted=True, detail="the relay has it")
+            if is_answered or not connection.lost:
+                return PublishOutcome(accepted=False, detail=why, is_outdated=is_answered)
 
     @property
     def has_room(self) -> bool:

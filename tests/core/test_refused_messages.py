@@ -61,7 +61,7 @@ def test_the_project_says_why_and_what_to_do_and_passes_the_words_on() -> None:
     event = the_one(scenario).event
     assert event.pubkey == scenario.policy.project.pubkey
     assert event.content == (
-        "Executor cannot write here: the relay answers “restricted: not a channel member”. "
+        "Executor cannot write here (“restricted: not a channel member”). "
         "Add Executor to the members; until then Orchestrator passes on its messages.\n\nExecutor:\n\nWhich colour?"
     )
     scenario.handle(Opened())
@@ -108,6 +108,13 @@ def test_what_the_message_itself_is_refused_for_is_said_without_it() -> None:
     assert "invalid: content exceeds maximum size" in content
     assert "Which colour?" not in content
     assert f"tenex conversations show {scenario.conversation.id}" in content
+
+
+def test_what_no_member_list_is_the_cause_of_names_no_remedy() -> None:
+    scenario = asked_in(ROOM)
+    answer(scenario, the_one(scenario), PublishOutcome(accepted=False, detail="the key is no longer in the key folder"))
+    cause = "Executor cannot write here (“the key is no longer in the key folder”)."
+    assert the_one(scenario).event.content == f"{cause}\n\nExecutor:\n\nWhich colour?"
 
 
 def test_a_second_refusal_is_final() -> None:

@@ -111,7 +111,7 @@ async def test_what_an_agent_may_not_write_is_said_in_its_thread_by_the_project(
                 assert not folder.state(name).delivery.outbox
         assert said["pubkey"] == folder.project.public
         assert said["content"].startswith(
-            "Executor cannot write here: the relay answers “restricted: not a channel mem"
+            "Executor cannot write here (“restricted: not a channel member”). Add Executor "
         )
         assert ["e", name, "", "reply"] in said["tags"]
         assert ["p", folder.owner.public] in said["tags"]

@@ -68,3 +68,24 @@ async def test_where_the_relay_does_not_say_whether_it_has_it_the_refusal_is_fin
             fault.on_req = closed
             outcome = await pool.publish(note(at=1000), fault.url)
         assert (outcome.accepted, outcome.is_outdated) == (False, False)
+
+
+async def test_a_connection_that_is_lost_during_the_question_is_no_answer() -> None:
+    async with FaultRelay() as fault, running(pool_of(fault.url)) as pool:
+        asked: list[str] = []
+
+        async def refuse(peer: Peer, event: dict[str, Any]) -> None:
+            await peer.send("OK", event["id"], False, TOO_OLD)
+
+        async def drop_first(peer: Peer, name: str, filters: list[dict[str, Any]]) -> None:
+            asked.append(name)
+            if len(asked) == 1:
+                peer.drop()
+            else:
+                await fault.serve_stored(peer, name, filters)
+
+        fault.on_event = refuse
+        fault.on_req = drop_first
+        outcome = await pool.publish(note(at=1000), fault.url)
+    assert (outcome.accepted, outcome.is_outdated) == (False, True)
+    assert len(asked) == 2

@@ -94,10 +94,11 @@ class FaultyWorld(World):
         self.dates = Random(f"dates {seed}") if seed % 4 == 3 else None
         """Draws which events relays refuse for their date; in the other worlds they refuse none.
 
-        A relay that never answers is not among them: it may have the event, so that no other gets it with a new date.
+        A relay that never answers, or refuses for another cause, is not among them: it may have the event, so that no
+        other gets it with a new date.
         """
         if self.dates is not None:
-            self.odds["relay away"] = 0.0
+            self.odds |= {"relay away": 0.0, "relay refuses": 0.0}
         self.notices = FaultyNotices(self)
         self.is_healed = False
         self.lives = 0

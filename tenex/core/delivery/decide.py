@@ -1,5 +1,7 @@
 """What follows from the answer of a relay, from none, and from the end of quiet hours."""
 
+from typing import Final
+
 from tenex.core import records as r
 from tenex.core.effects import Key
 from tenex.core.ids import Millis, PublicKey
@@ -26,13 +28,16 @@ from .state import MOST_REDATED, Missed, OutboxRow
 #
 # A refusal may be for the date of the event, as where a relay was away for longer than dates may differ. Then the
 # event is made anew with a new date (`Delivered.again`) and is a further part of the row. Both can never be read: this
-# is decided when every relay has answered about the old one for good, none by accepting it, and those that the new one
-# goes to were asked for the old one and do not have it, so that a lost OK is no refusal. The record of the last answer
+# is decided when every relay has refused the old one so, was asked for it and does not have it. A relay that refuses it
+# for another cause may have it: its OK was lost, and then our key was removed there. The record of the last answer
 # holds the new event, so there is no moment between the two. A relay that refuses the new one too, whose date is of
 # now, has refused for another reason: that is final.
 OUTBOX_EXPIRY = Millis(3 * 24 * 3_600_000)
 """How long other relays are tried once one has accepted, or refused what others are also tried for: one dead relay
 keeps nothing open."""
+
+_OF_MEMBERS: Final = ("restricted:", "auth-required:", "blocked:")
+"""The prefixes (NIP-01) of refusals that are of a key."""
 
 REMINDED_CHARACTERS = 120
 """Of each message that a reminder shows."""
@@ -91,13 +96,14 @@ def _repeat(transaction: Transaction, message: int, row: OutboxRow, fallback: Pu
         (earlier.by, earlier.reason) == (refusal.by, refusal.reason) and earlier.message != message
         for earlier in state.delivery.refusals
     )
-    cause = f"{row.name} cannot write here: the relay answers “{refusal.reason}”."
+    cause = f"{row.name} cannot write here (“{refusal.reason}”)."
     if is_of_message:
         where = f"The message is in the file of the conversation: tenex conversations show {state.id}"
         lines = [cause, where]
     else:
-        remedy = f"{cause} Add {row.name} to the members; until then {speaker.name} passes on its messages."
-        lines = [f"{row.name}:", row.text] if is_said else [remedy, f"{row.name}:", row.text]
+        if refusal.reason.startswith(_OF_MEMBERS):
+            cause = f"{cause} Add {row.name} to the members; until then {speaker.name} passes on its messages."
+        lines = [*(() if is_said else (cause,)), f"{row.name}:", row.text]
     repeat(transaction, speaker, "\n\n".join(lines), state.delivery.first_ids.get(row.events[0].id, row.events[0].id))
 
 

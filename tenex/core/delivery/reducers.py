@@ -179,6 +179,8 @@ def _delivered(delivery: Delivery, record: r.Delivered, _: State) -> Delivery:
         is_accepted=record.accepted,
         is_refused=is_refused,
     )
+    if is_refused:
+        answered = replace(answered, refused=(*answered.refused, record.part))
     if record.outdated:
         answered = replace(answered, outdated=(*answered.outdated, (record.part, record.relay)))
     if record.again is not None:

@@ -38,6 +38,8 @@ class OutboxRow:
     """Parts that wait until the quiet hours of their reader are over."""
     outdated: tuple[tuple[int, str], ...] = ()
     """(part, relay) that were refused and may be accepted with a new date."""
+    refused: tuple[int, ...] = ()
+    """Parts that a relay has refused without saying that it does not have them: an OK of it may have been lost."""
     redated: int = 0
     """How many parts are earlier ones with a new date."""
     name: str = ""
@@ -53,12 +55,11 @@ class OutboxRow:
     def may_be_redated(self, part: int, relay: str, *, is_outdated: bool) -> bool:
         """Whether a part gets a new date, given the answer of a relay that has not accepted it.
 
-        Only when each relay has answered and none has accepted it: the new event is then the only one that can be read.
+        Only when each relay was asked and does not have it: the new event is then the only one that can be read.
         """
         may_still_be_read = any(pair[0] == part for pair in self.accepted)
         waits = any(pair[0] == part and pair[1] != relay for pair in self.open)
-        is_wanted = is_outdated or any(pair[0] == part for pair in self.outdated)
-        return is_wanted and not may_still_be_read and not waits
+        return is_outdated and part not in self.refused and not may_still_be_read and not waits
 
     def with_new_date(self, part: int, event: UnsignedEvent) -> "OutboxRow":
         """The row with a part once more, for the relays that have refused its date."""

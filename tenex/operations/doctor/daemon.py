@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -111,17 +111,16 @@ def problems_in_status(
         )
     if needs := settings.get("needsRestart"):
         yield warning(f"changes that need a restart: {', '.join(needs)}", file, "restart the daemon")
-    for relay in status["relays"]:
-        if relay["state"] != "connected":
-            reason = "; ".join(relay["refused"]) or relay["fault"] or "it does not answer"
-            message = f"the daemon is not served here{_since(relay['unresponsiveSince'])}: {reason}"
-            fix = "see what the check `relays` reports; the daemon keeps trying"
-            yield fault(message, url_text(relay["url"]), fix, RelayUnavailable)
-    for last in status.get("refusals", ()):
-        message = f"it has refused {count(last['count'], 'event')} of ours; the last: {last['reason']}"
-        fix = "let the relay, or the room there, accept that key; or use another relay"
-        yield warning(message, url_text(last["relay"]), fix)
-    yield from _problems_of_servers(status.get("mcp", ()))
+    yield from _problems_of_relays(status)
+    for server in status.get("mcp", ()):
+        if server["state"] != "ready" and server["why"]:
+            message = f"this MCP server does not run: {server['why']}"
+            fix = "correct it, then `tenex mcp test`; the daemon keeps trying one that can be started"
+            yield warning(message, f"mcp.servers.{server['name']}", fix)
+        for left in server.get("leftOut", ()):
+            message = f"its tool {left['tool']} is left out: {left['why']}"
+            fix = "report it to the maker of the server, or name the tools that you want in its `tools`"
+            yield warning(message, f"mcp.servers.{server['name']}", fix)
     pages = status.get("web") or {}
     if pages and pages["state"] != "running" and pages["why"]:
         message = f"the pages are not served: {pages['why']}"
@@ -144,16 +143,18 @@ def problems_in_status(
             yield fault(message, f"conversation {one['id']}", fix, error)
 
 
-def _problems_of_servers(servers: Iterable[Mapping[str, Any]]) -> Iterator[Finding]:
-    for server in servers:
-        if server["state"] != "ready" and server["why"]:
-            message = f"this MCP server does not run: {server['why']}"
-            fix = "correct it, then `tenex mcp test`; the daemon keeps trying one that can be started"
-            yield warning(message, f"mcp.servers.{server['name']}", fix)
-        for left in server.get("leftOut", ()):
-            message = f"its tool {left['tool']} is left out: {left['why']}"
-            fix = "report it to the maker of the server, or name the tools that you want in its `tools`"
-            yield warning(message, f"mcp.servers.{server['name']}", fix)
+def _problems_of_relays(status: Mapping[str, Any]) -> Iterator[Finding]:
+    """The relays that do not serve the daemon, and those that refused what it sent."""
+    for relay in status["relays"]:
+        if relay["state"] != "connected":
+            reason = "; ".join(relay["refused"]) or relay["fault"] or "it does not answer"
+            message = f"the daemon is not served here{_since(relay['unresponsiveSince'])}: {reason}"
+            fix = "see what the check `relays` reports; the daemon keeps trying"
+            yield fault(message, url_text(relay["url"]), fix, RelayUnavailable)
+    for last in status.get("refusals", ()):
+        message = f"it has refused {count(last['count'], 'event')} of ours; the last: {last['reason']}"
+        fix = "let the relay, or the room there, accept that key; or use another relay"
+        yield warning(message, url_text(last["relay"]), fix)
 
 
 def _since(at: str | None) -> str:
