@@ -46,6 +46,7 @@ from tenex.nostr.deletions import DELETION, ROOM_DELETION, deleted_events
 from tenex.nostr.direct import WRAPS
 from tenex.nostr.events import Event, sign_here, unsigned_event
 from tenex.nostr.filters import DIRECT_KINDS
+from tenex.nostr.interactions import PROMPT_KINDS
 from tenex.nostr.keys import Key, KeyRing, RemoteKey, SecretKey
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.profiles import PROFILE_KINDS
@@ -536,7 +537,7 @@ class Application:
             prompter=current,
             kind_runner=current,
             outbox=Outbox(
-                Publisher(self.pool, self.keys, (*KINDS, ENCRYPTED), self.sign, self.rooms.fallback),
+                Publisher(self.pool, self.keys, (*KINDS, *PROMPT_KINDS, ENCRYPTED), self.sign, self.rooms.fallback),
                 self.signing.is_remote if self.signing is not None else lambda _: False,
             ),
             policy=current.policy,

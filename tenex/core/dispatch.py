@@ -29,6 +29,7 @@ from tenex.core.approvals import answers as approvals
 from tenex.core.approvals.decide import remind
 from tenex.core.config import Policy, Replay
 from tenex.core.conversation import Conversation
+from tenex.core.delivery.buttons import as_answered, settle_buttons
 from tenex.core.delivery.decide import expired, published, quiet_hours_over
 from tenex.core.effects import Check, Inspect, Key, ModelCall, Route, Show, ToolCall, Undo, Work
 from tenex.core.functions.undecided import DeferrableSignal, EvaluationRequested, FunctionsEvaluated
@@ -144,7 +145,9 @@ def _consequences(transaction: Transaction, signal: Signal) -> Transaction:  # n
         case Opened() | ClockJumped():
             _on_restart_or_clock_jump(transaction, signal)
         case MessageReceived():
-            on_message(transaction, _by_first_ids(transaction.state, signal))
+            answered = as_answered(transaction.state, _by_first_ids(transaction.state, signal))
+            if answered is not None:
+                on_message(transaction, answered)
         case MessageDeleted():
             on_deletion(transaction, signal)
         case ConversationLeft():
@@ -197,6 +200,7 @@ def _consequences(transaction: Transaction, signal: Signal) -> Transaction:  # n
     runs.end_loops(transaction)
     rerender_prompts(transaction)
     ask_what_is_offered(transaction)
+    settle_buttons(transaction)
     return transaction
 
 

@@ -129,6 +129,10 @@ class Kind:
         """The question for a user's approval at the end of what a run presents; "" where none is needed."""
         return ""
 
+    def why_uncounted(self, transaction: Transaction, signal: MessageReceived) -> str:
+        """Why its author may not answer the question of the kind that a message replies to; "" where they may."""
+        return ""
+
     # ---- a run's steps ----
 
     def tool_specs(self, state: State, run: Run, policy: Policy) -> tuple[ToolSpec, ...]:

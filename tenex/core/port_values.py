@@ -27,6 +27,27 @@ class UnsignedEvent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Button:
+    """An answer that a client may show as a button, where the relay of a conversation has them (ADR 103).
+
+    A press is read as the picture that a reaction with the same meaning has.
+    """
+
+    picture: str
+    """One of `answers.pictures`: of a number, or of a yes or no."""
+    label: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Buttons:
+    """The buttons of a question."""
+
+    each: tuple[Button, ...]
+    closes_at: Millis
+    """When they end by themselves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Wrap:
     """A message as one of its readers gets it in private: the event that hides it, and where they look for it."""
 

@@ -13,6 +13,7 @@ from tenex.core.messages import ModelRequest, ModelStep, StartEntry, ToolSpec
 from tenex.core.phases import Phase
 from tenex.core.port_values import (
     AttachedFile,
+    Buttons,
     ExecutionContext,
     FileDestination,
     Handoff,
@@ -64,6 +65,8 @@ class OutgoingMessage:
     """Of the content of an event, where a relay takes no more; 0 for as many as fit into it."""
     files: tuple[AttachedFile, ...] = ()
     """What goes with it; `text` has what is read of them (`delivery.files.words_with_files`)."""
+    buttons: Buttons | None = None
+    """Answers to it that clients may show as buttons."""
 
 
 class Sealer(Protocol):
@@ -74,6 +77,12 @@ class Sealer(Protocol):
 
     def wraps(self, draft: OutgoingMessage, events: Sequence[UnsignedEvent]) -> tuple[Wrap, ...]:
         """What is published in place of the events of a draft, finished; () where they are published themselves."""
+
+    def has_buttons(self, draft: OutgoingMessage) -> bool:
+        """Whether the buttons of a draft are part of its events; else it is sealed as one without."""
+
+    def closing(self, draft: OutgoingMessage, event: EventId) -> tuple[UnsignedEvent, ...]:
+        """What ends the buttons of an earlier event; the text of the draft is not used."""
 
     def redated(self, event: UnsignedEvent, created_at: int) -> UnsignedEvent:
         """The same event with another date (seconds), and so another id."""

@@ -28,6 +28,7 @@ from tenex.core.cycle.records import (
 )
 from tenex.core.delivery.records import (
     Ask,
+    ButtonsClosed,
     Delivered,
     FileRequested,
     FileShown,

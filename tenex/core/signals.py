@@ -57,6 +57,10 @@ class InboundMessage:
     is_reaction: bool = False
     """Whether it is a reaction (NIP-25): its text is a picture. It is to the event that it replies to; where it
     replies to none, to the work under way."""
+    shown_in: EventId | None = None
+    """The event in which its author saw the question that it answers, where that is not the question's own."""
+    shown_as: str = ""
+    """The text of that event, which somebody else wrote."""
     room: str = ""
     """The people of a direct message, its author among them, as a hash: all its conversation can be in. "" in public.
     It continues their newest conversation, or `conversation` where its author wants another one."""

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from tenex.core.errors import ConfigurationError, InternalError
-from tenex.core.ids import PublicKey
+from tenex.core.ids import EventId, PublicKey
 from tenex.core.people.trust import room_of
 from tenex.core.port_values import Wrap
 from tenex.core.ports import OutgoingMessage, PublishOutcome, Sealer, UnsignedEvent
@@ -17,6 +17,7 @@ from tenex.core.values import replace
 
 from .direct import encrypted, finished, wrapped
 from .events import Event, Sign, sign_here, unsigned_event
+from .interactions import EXTENSION, PROMPT, closing, fits, prompt_tags
 from .keys import Key, RemoteKey, SecretKey
 from .pool import RelayPool
 from .relay_info import RelayLimits
@@ -28,7 +29,7 @@ from .threading.direct import CHAT, ENCRYPTED, LEGACY, encryption_keys_of, inbox
 from .threading.files import FILE, described
 from .threading.notes import NOTES
 from .threading.plain_text import plain_text
-from .threading.room_threads import ROOM_THREADS, ROOM_TOP
+from .threading.room_threads import ROOM_THREADS, ROOM_TOP, RoomThreads
 from .threading.split import in_parts
 from .threading.threads import THREADS
 from .urls import normalise_url
@@ -103,6 +104,8 @@ class NostrSealer(Sealer):
             draft = replace(draft, text=plain_text(draft.text))
         if draft.files and not room_of(draft.address):
             draft = replace(draft, tags=(*draft.tags, *described(draft.files, MOST_DESCRIBED)))
+        if draft.buttons is not None and isinstance(scheme, RoomThreads):
+            return scheme.seal_prompt(draft, self._marks, PROMPT, prompt_tags(draft.buttons))
         events = scheme.seal(draft, self._marks)
         if not events or events[0].kind != ENCRYPTED:
             return events
@@ -129,6 +132,17 @@ class NostrSealer(Sealer):
                         wrap = wrapped(event, PublicKey(str(person)), key, encryption_key)
                         wraps.append(Wrap(event=wrap, relays=inboxes_of(draft, str(person))))
         return tuple(wraps)
+
+    def has_buttons(self, draft: OutgoingMessage) -> bool:
+        """Whether a draft goes to a room whose relay has buttons, and is small enough for them."""
+        relays = self.relays(draft)
+        has_room = bool(draft.address.get("group")) and isinstance(scheme_of(draft), RoomThreads)
+        is_offered = bool(relays) and all(EXTENSION in self._limits(relay).extensions for relay in relays)
+        return has_room and is_offered and fits(draft) and len(self.seal(draft)) == 1
+
+    def closing(self, draft: OutgoingMessage, event: EventId) -> tuple[UnsignedEvent, ...]:
+        """The event that ends the buttons of an earlier one."""
+        return (closing(draft, event),)
 
     def redated(self, event: UnsignedEvent, created_at: int) -> UnsignedEvent:
         """Make the same event with another date, and so another id."""

@@ -25,6 +25,8 @@ _MOST_BYTES: Final = 128 * 1024
 MOST_SUBSCRIPTIONS: Final = 500
 """To one connection, however many a relay takes: each has a task and a filter here."""
 
+_MOST_EXTENSIONS: Final = 100
+
 _ROOMS: Final = 29
 """The number of the NIP."""
 
@@ -58,6 +60,8 @@ class RelayLimits:
     """Events per page."""
     rooms_key: str = ""
     """The key with which a relay of rooms (NIP-29) signs what it says of them; "" for any other relay."""
+    extensions: frozenset[str] = frozenset()
+    """What a relay of rooms has beyond the NIPs."""
 
 
 class DocumentUnread(Exception):
@@ -88,7 +92,7 @@ def limits_of(document: object) -> RelayLimits | None:
     limitation = document.get("limitation")
     rooms_key = _rooms_key(document)
     if not isinstance(limitation, dict):
-        return RelayLimits(rooms_key=rooms_key) if rooms_key else None
+        return RelayLimits(rooms_key=rooms_key, extensions=_extensions(document)) if rooms_key else None
     own = RelayLimits()
     return RelayLimits(
         max_message_length=_clamp(limitation, "max_message_length", 4096, own.max_message_length),
@@ -96,6 +100,7 @@ def limits_of(document: object) -> RelayLimits | None:
         max_subscriptions=_clamp(limitation, "max_subscriptions", 3, MOST_SUBSCRIPTIONS, own.max_subscriptions),
         max_limit=_clamp(limitation, "max_limit", 10, own.max_limit),
         rooms_key=rooms_key,
+        extensions=_extensions(document) if rooms_key else frozenset(),
     )
 
 
@@ -104,6 +109,12 @@ def _rooms_key(document: dict[str, Any]) -> str:
     nips = document.get("supported_nips")
     has_rooms = isinstance(nips, list) and _ROOMS in nips
     return key if has_rooms and isinstance(key, str) and is_hex64(key) else ""
+
+
+def _extensions(document: dict[str, Any]) -> frozenset[str]:
+    listed = document.get("supported_extensions")
+    names = listed[:_MOST_EXTENSIONS] if isinstance(listed, list) else []
+    return frozenset(name for name in names if isinstance(name, str))
 
 
 def _clamp(limitation: dict[str, Any], name: str, least: int, most: int, default: int | None = None) -> int:

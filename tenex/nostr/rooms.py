@@ -32,10 +32,12 @@ from tenex.log import get_logger
 from .deletions import DELETIONS, ROOM_DELETION
 from .events import Event
 from .filters import Filter, names_a_room
+from .interactions import PRESS, ShownPrompt, shown_prompt
 from .pool import RelayPool
 from .reactions import REACTION
 from .threading import KINDS
 from .threading.base import ThreadingScheme, element, first_value, group_of, is_hex64, tags_named
+from .threading.chats import CHAT
 from .threading.room_threads import READ_IN_ROOMS, ROOM_THREADS, ROOM_TOP
 from .threading.split import clean_text
 
@@ -67,6 +69,8 @@ MOST_KNOWN: Final = 2_000
 """Rooms that are remembered; those that a key of ours is in are never forgotten."""
 MOST_ROOMS: Final = 400
 """Of one relay: each has a subscription."""
+MOST_PROMPTS: Final = 500
+"""Messages in which relays show a prompt in words that are remembered, the newest."""
 MOST_MEMBERS: Final = 5000
 """Of one room that are kept."""
 MOST_FOUND: Final = 1000
@@ -156,6 +160,7 @@ class Rooms:
         """The rooms with a subscription, and the key whose own connection has it; None for the usual one."""
         self._no_room: dict[Place, str] = {}
         """Why rooms have no subscription."""
+        self._prompts: dict[str, ShownPrompt] = {}
         self._held: dict[Place, list[Callable[[], None]]] = {}
         self._due: set[str] = set()
         """The relays that are to be looked at."""
@@ -197,6 +202,8 @@ class Rooms:
         """Whether a raw event of another key may be for us because of the room it was sent to."""
         if not self._read or raw["kind"] not in _SAID:
             return False
+        if raw["pubkey"] == self._pool.rooms_key(relay) and raw["kind"] == CHAT:
+            return any(tag[:1] == ["interaction"] for tag in raw["tags"])
         if raw["kind"] == ROOM_DELETION and self._moderates_a_room(raw["pubkey"], relay):
             return True
         if not self._rules().members_may_write:
@@ -206,6 +213,11 @@ class Rooms:
             return self.is_member(raw["pubkey"], relay)
         names = (tag[1] for tag in raw["tags"] if len(tag) > 1 and tag[0] == "h")
         return any((relay, name) in self._read for name in names)
+
+    def is_member(self, author: PublicKey, relay: str) -> bool:
+        """Whether an author is a member of a room of a relay that is read, and members may write."""
+        may_write = self._rules().members_may_write
+        return may_write and any(place[0] == relay for place in self._places_of(author))
 
     def is_guest(self, author: PublicKey, chat: str) -> bool:
         """Whether somebody may write in a chat (`trust.chat_of`) because it is a room that they are a member of."""
@@ -227,10 +239,6 @@ class Rooms:
         room_id = next((tag[1] for tag in event.tags if tag[0] == "h" and len(tag) > 1), "")
         ours = sorted(self.ours_in(relay, room_id), key=lambda key: key != self._identity)
         return next((key for key in ours if key != event.pubkey), None)
-
-    def is_member(self, author: PublicKey, relay: str) -> bool:
-        """Whether an author is a member of a room of a relay that is read, and members may write."""
-        return self._rules().members_may_write and any(place[0] == relay for place in self._places_of(author))
 
     def moderates(self, event: Event, relay: str) -> bool:
         """Whether an event in a room is by who may delete what others wrote there: its relay says so."""
@@ -280,12 +288,22 @@ class Rooms:
         self._wake.set()
 
     def on_event(self, event: Event, relay: str) -> bool:
-        """Look at a relay that says something of rooms; whether the event was of that sort."""
-        if event.kind not in ROOM_KINDS:
-            return False
-        if event.pubkey == self._pool.rooms_key(relay):
+        """Take what a relay says of rooms, and of prompts in them; whether the event was of that sort."""
+        is_by_relay = event.pubkey == self._pool.rooms_key(relay)
+        if event.kind in ROOM_KINDS and is_by_relay:
             self.on_relay(relay)
-        return True
+        prompt = shown_prompt(event) if is_by_relay else None
+        if prompt is not None:
+            self._prompts[event.id] = prompt
+            if len(self._prompts) > MOST_PROMPTS:
+                del self._prompts[next(iter(self._prompts))]
+        is_vote = is_by_relay and event.kind == PRESS  # a reply in words, which is read itself
+        return event.kind in ROOM_KINDS or prompt is not None or is_vote
+
+    @property
+    def prompts(self) -> Mapping[str, ShownPrompt]:
+        """The prompts that relays have shown in words, by the ids of these messages."""
+        return self._prompts
 
     def when_known(self, event: Event, relay: str, deliver: Callable[[], None]) -> None:
         """Call `deliver` once the room of an event is known, and whether its author is a member of it."""
@@ -538,7 +556,7 @@ _MEMBERSHIP: Final = "rooms"
 _NO_ROOM: Final = "the relay takes no more subscriptions"
 _MODERATING: Final = frozenset({"owner", "admin"})
 """Roles in the list of members."""
-_SAID: Final = frozenset({*KINDS, *READ_IN_ROOMS, REACTION, *DELETIONS})
+_SAID: Final = frozenset({*KINDS, *READ_IN_ROOMS, REACTION, PRESS, *DELETIONS})
 """The kinds of what people do in rooms."""
 
 

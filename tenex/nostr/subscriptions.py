@@ -15,6 +15,7 @@ from .client_requests import AGENT_CHANGE, STOP_REQUEST, read_stop
 from .deletions import DELETION
 from .events import Event
 from .filters import DIRECT_KINDS, Filter
+from .interactions import read_press, to_prompts
 from .pool import RelayPool
 from .reactions import REACTION, read_reaction
 from .rooms import Rooms
@@ -176,5 +177,6 @@ class Listener:
         if message is not None and self._rooms is not None:
             message = self._rooms.as_addressed(message, event, relay)
         message = message or read_reaction(event, self._own_keys, relay) or read_stop(event, self._own_keys, relay)
+        message = message or read_press(event, self._own_keys, relay)
         if message is not None:
-            receive(message)
+            receive(to_prompts(message, self._rooms.prompts) if self._rooms is not None else message)

@@ -51,6 +51,7 @@ NAMED: Final = 8
 _FORK: Final = "Fork of "
 _NO_WORK: Final = (
     r.AnswerUncounted,
+    r.ButtonsClosed,
     r.Delivered,
     r.OutboxExpired,
     r.PicturesUnseen,

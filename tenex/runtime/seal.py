@@ -21,6 +21,8 @@ def seal(state: Conversation, record: r.Record, sealer: Sealer, prompter: Prompt
     match record:
         case r.MessageSent():
             return sealed(state, record, sealer)
+        case r.ButtonsClosed():
+            return closed(state, record, sealer)
         case r.Delivered(again=UnsignedEvent() as event):
             return replace(record, again=sealer.redated(event, dated(state, record)))
         case r.RunStarted() | r.AgentPhaseChanged() | r.PromptRerendered():
@@ -31,7 +33,7 @@ def seal(state: Conversation, record: r.Record, sealer: Sealer, prompter: Prompt
 def sealed(state: Conversation, record: r.MessageSent, sealer: Sealer) -> r.MessageSent:
     """A message with its events and their relays; one that is not published has none."""
     if not record.is_published:
-        return record
+        return replace(record, buttons=None) if record.buttons else record
     draft = OutgoingMessage(
         speaker=record.speaker,
         text=record.text,
@@ -44,14 +46,35 @@ def sealed(state: Conversation, record: r.MessageSent, sealer: Sealer) -> r.Mess
         notifies=record.notifies,
         silent=record.silent,
         files=tuple(file for file in record.files if file.url),
+        buttons=record.buttons,
     )
+    if draft.buttons is not None and not sealer.has_buttons(draft):
+        draft = replace(draft, buttons=None)
     events = sealer.seal(draft)
     return replace(
         record,
+        buttons=draft.buttons,
         events=events,
         wraps=sealer.wraps(draft, events),
         relays=sealer.relays(draft),
         others=sealer.others(draft),
+    )
+
+
+def closed(state: Conversation, record: r.ButtonsClosed, sealer: Sealer) -> r.ButtonsClosed:
+    """The end of buttons with the event that has their relay end them; none where the relay does not have them."""
+    if record.is_refused:
+        return record
+    draft = OutgoingMessage(
+        speaker=record.speaker,
+        text="",
+        tags=(),
+        created_at=dated(state, record),
+        address=state.identity.address,
+        reply_to={},
+    )
+    return replace(
+        record, events=sealer.closing(draft, state.delivery.newest_id(record.event)), relays=sealer.relays(draft)
     )
 
 

@@ -20,6 +20,7 @@ SILENT = frozenset(
         "RetryDue",
         "RunWarned",
         "ToolCallQueued",
+        "ButtonsClosed",
         "Delivered",
         "OutboxExpired",
         "QuietHoursEnded",

@@ -31,6 +31,7 @@ from tests.fakes.scenario import (
     scenario_at,
     step_until,
 )
+from tests.kits.gates import wishing
 
 BOB = PublicKey("b" * 64)
 CAROL = PublicKey("c" * 64)
@@ -196,6 +197,24 @@ def test_a_thumb_on_the_plan_approves_it_and_only_for_who_may() -> None:
     react(scenario, "👍", shown)
     assert len(scenario.records(p.PlanApproved)) == 1
     assert react(scenario, "👍", shown) == [], "a second thumb is thanks"
+
+
+@pytest.mark.parametrize(
+    ("members_may", "who", "may"),
+    [(True, BOB, True), (True, ALICE, True), (True, CAROL, False), (False, BOB, False), (False, ALICE, True)],
+)
+def test_a_thumb_on_the_question_about_checks_counts_as_a_yes_of_the_same_person(
+    members_may: bool, who: PublicKey, may: bool
+) -> None:
+    rules = dataclasses.replace(ALWAYS, members_may_waive=members_may)
+    scenario = scenario_at(Phase.EXECUTE, config=policy(gates=rules))
+    scenario.user_writes("skip the tests", role=Role.MEMBER, author=BOB, name="bob")
+    wishing(scenario, "verification")
+    role = Role.OWNER if who == ALICE else Role.MEMBER
+    react(scenario, "👍", question(scenario), author=who, role=role, name="somebody")
+    assert bool(scenario.records(p.Waived)) is may
+    assert len(scenario.records(r.AnswerUncounted)) == (not may)
+    assert may or scenario.sent_texts()[-1].startswith("Only an owner")
 
 
 # ---- who may not decide ----------------------------------------------------------------------------------------------

@@ -256,6 +256,12 @@ class World:
     def wraps(self, draft: OutgoingMessage, events: Sequence[UnsignedEvent]) -> tuple[Wrap, ...]:
         return ()
 
+    def has_buttons(self, draft: OutgoingMessage) -> bool:
+        return False
+
+    def closing(self, draft: OutgoingMessage, event: EventId) -> tuple[UnsignedEvent, ...]:
+        return ()
+
     def redated(self, event: UnsignedEvent, created_at: int) -> UnsignedEvent:
         event_id = EventId(hashlib.sha256(f"{event.id} {created_at}".encode()).hexdigest())
         return dataclasses.replace(event, id=event_id, created_at=created_at)

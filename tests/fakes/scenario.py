@@ -220,6 +220,7 @@ class Scenario:
         self.appends = 0
         self.crash_at: tuple[int, str] | None = None
         self.crashed = 0
+        self.has_buttons = False
         self.backlog: list[Signal] = []
         self.budget = CONTEXT_TOKENS
         self.undo: Callable[[Undo], UndoOutcome] = lambda _: UndoOutcome()
@@ -283,7 +284,8 @@ class Scenario:
                 tags=record.tags,
                 content=record.text,
             )
-            return dataclasses.replace(record, events=(event,), relays=self.relays)
+            buttons = record.buttons if self.has_buttons else None
+            return dataclasses.replace(record, events=(event,), relays=self.relays, buttons=buttons)
         if isinstance(record, r.Delivered) and record.again is not None:
             again = dataclasses.replace(
                 record.again, id=EventId(f"{record.seq:064x}"), created_at=dated(conversation, record)

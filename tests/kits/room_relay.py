@@ -27,7 +27,9 @@ from tenex.nostr.events import is_genuine, parse_event, sign, to_wire, unsigned_
 from tenex.nostr.filters import Matcher
 from tenex.nostr.keys import SecretKey
 
+from . import room_interactions as interactions
 from .relay_store import QUIET, RelayStore, StoreConnection, given
+from .room_interactions import Interactions
 
 Raw = dict[str, Any]
 
@@ -73,6 +75,8 @@ class Rules:
     """Marks of replies are checked, and 39000 has the type of a room in `t`."""
     store: bool = True
     """Files are stored on its host."""
+    interactions: bool = False
+    """Prompts with buttons are taken, and the document says so: an experiment of Buzz's that operators switch on."""
     max_subscriptions: int = 1024
     largest: int = LARGEST
     """Bytes of the content of an event."""
@@ -126,6 +130,7 @@ class RoomRelay:
         """When a frame came, by which key, and its first word."""
         self.clients: set[RoomClient] = set()
         self.usage: defaultdict[tuple[str, str], deque[float]] = defaultdict(deque)
+        self.interactions = Interactions(self.say, lambda key, room: key in self.rooms[room].members, now)
         self.presence: dict[str, str] = {}
         """What each key has said last of whether it is there (20001)."""
         self.on_frame: Callable[[RoomClient, list[Any]], bool] = lambda client, frame: True
@@ -209,12 +214,18 @@ class RoomRelay:
 
     # ---- what it does ----
 
-    def _by_relay(self, kind: int, tags: Sequence[Sequence[str]], room: str = "", content: str = "") -> None:
+    def say(self, kind: int, tags: Sequence[Sequence[str]], room: str, content: str) -> str:
+        """Publish an event of the relay's own; returns its id."""
+        return self._by_relay(kind, tags, room, content)
+
+    def _by_relay(self, kind: int, tags: Sequence[Sequence[str]], room: str = "", content: str = "") -> str:
         draft = unsigned_event(self.key.public, int(self.now()), kind, tags, content)
         event = to_wire(sign(draft, self.key))
         if 39000 <= kind < 40000:
-            self.stored = [(old, at) for old, at in self.stored if (old["kind"], at) != (kind, room)]
+            address = (kind, room, _values(event, "d"))
+            self.stored = [(old, at) for old, at in self.stored if (old["kind"], at, _values(old, "d")) != address]
         self._take(event, room)
+        return str(event["id"])
 
     def _announce(self, room: Room) -> None:
         head = [["d", room.id], *([["t", room.sort]] if self.rules.threads else [])]
@@ -254,7 +265,7 @@ class RoomRelay:
             room_id = target[1] if target is not None else ""
         if kind in OF_THE_WORKSPACE or kind in (1059, PRESENCE):
             return ""
-        if kind in IN_A_ROOM and not room_id:
+        if kind in IN_A_ROOM | interactions.KINDS and not room_id:
             raise RefusedEvent("invalid: channel-scoped events must include an h tag")
         if room_id and kind == JOIN and not self.is_open_to(key, room_id):
             raise RefusedEvent("invalid: channel is private — request an invitation")
@@ -262,8 +273,9 @@ class RoomRelay:
             raise RefusedEvent("restricted: not a channel member")
         if kind in (PUT_USER, REMOVE_USER, LEAVE):
             self._check_membership(event, self.rooms[room_id])
-        if kind in IN_A_ROOM and self.rules.threads:
+        if kind in IN_A_ROOM | {interactions.PROMPT}:
             self._check_thread(event, room_id)
+        self._check_interaction(event, room_id)
         self._check_target(event, target)
         return room_id
 
@@ -283,8 +295,7 @@ class RoomRelay:
         largest = self.rules.largest
         if size > largest:
             raise RefusedEvent(f"invalid: content exceeds maximum size of {largest} bytes (got {size})")
-        if is_stored and self.rules.listed_kinds and kind not in KINDS:
-            raise RefusedEvent("restricted: unknown event kind")
+        self._check_kind(kind)
         if kind == AGENT_PROFILE and "channel_add_policy" not in json.loads(event["content"]):
             raise RefusedEvent("invalid: kind:10100 missing channel_add_policy field")
 
@@ -325,12 +336,29 @@ class RoomRelay:
         elif kind in (REMOVE_USER, LEAVE):
             self.remove(room_id, actor if kind == LEAVE else _values(event, "p")[0])
 
+    def _check_kind(self, kind: int) -> None:
+        if kind in interactions.KINDS and not self.rules.interactions:
+            raise RefusedEvent(interactions.DISABLED)
+        is_stored = not 20000 <= kind < 30000
+        if is_stored and self.rules.listed_kinds and kind not in KINDS | interactions.KINDS:
+            raise RefusedEvent("restricted: unknown event kind")
+
+    def _check_interaction(self, event: Raw, room_id: str) -> None:
+        if not self.rules.interactions or not room_id:
+            return
+        try:
+            self.interactions.check(event, room_id)
+        except interactions.WrongInteraction as fault:
+            raise RefusedEvent(str(fault)) from None
+
     def is_open_to(self, key: str, room_id: str) -> bool:
         room = self.rooms.get(room_id)
         return room is not None and (not room.private or key in room.members)
 
     def _check_thread(self, event: Raw, room_id: str) -> None:
         marks = {tag[3]: tag[1] for tag in event["tags"] if tag[0] == "e" and len(tag) > 3}
+        if not self.rules.threads:
+            return
         if "reply" not in marks:  # a root alone leaves it at the top of the room
             return
         parent = next(((old, at) for old, at in self.stored if old["id"] == marks["reply"]), None)
@@ -391,6 +419,8 @@ class RoomRelay:
         self.answers.append((event, True, ""))
         client.send("OK", event["id"], True, "")
         self._take(event, room_id)
+        if self.rules.interactions and room_id:
+            self.interactions.taken(event, room_id)
         self._change_members(event, room_id)
         if event["kind"] == PRESENCE:
             self.presence[event["pubkey"]] = event["content"]
@@ -414,6 +444,8 @@ class RoomRelay:
         if self.rules.says_largest:
             limits["max_content_length"] = self.rules.largest
         document = {"supported_nips": [1, 11, 29, 42], "self": self.key.public, "limitation": limits}
+        if self.rules.interactions:
+            document["supported_extensions"] = [interactions.EXTENSION]
         return connection.respond(self.document_status, json.dumps(document))
 
     async def _talk(self, socket: ServerConnection) -> None:

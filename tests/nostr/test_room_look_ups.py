@@ -3,10 +3,16 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from tenex.nostr import rooms as module
+from tenex.nostr.events import Event, to_wire
+from tenex.nostr.keys import SecretKey
 from tenex.nostr.rooms import Rooms
 
 from .kit import ALICE, BOB, note
+
+CAROL, DAVE = (SecretKey(bytes([number]) * 32) for number in (21, 22))
 
 RELAY = "wss://relay.example"
 
@@ -40,4 +46,55 @@ async def test_a_stranger_who_names_many_rooms_starts_few_look_ups(monkeypatch: 
     while len(delivered) < 200:
         await asyncio.sleep(0)
     assert sorted(delivered) == list(range(200))
+    running.cancel()
+
+
+class OneRoom:
+    """A relay with a room in which one of our keys and a member are."""
+
+    urls = (RELAY,)
+
+    def __init__(self) -> None:
+        self.fetched = 0
+
+    async def informed(self, relay: str) -> None:
+        return
+
+    def rooms_key(self, relay: str) -> str:
+        return CAROL.public
+
+    def takes_one_key(self, relay: str) -> bool:
+        return False
+
+    async def fetch(self, *_args: Any, **_more: Any) -> list[Event]:
+        self.fetched += 1
+        members = [["d", "room"], ["p", BOB.public], ["p", ALICE.public]]
+        return [note(by=CAROL, kind=39002, tags=members)]
+
+    def subscribe_at(self, *_args: Any) -> None:
+        return
+
+    unsubscribe_at = subscribe_at
+
+
+@pytest.mark.parametrize("kind", [5, 7])
+async def test_what_names_no_room_is_wanted_of_its_members_and_starts_no_look_up(kind: int) -> None:
+    pool: Any = OneRoom()
+    rooms = Rooms(pool, lambda: [BOB.public], module.RoomRules)
+    running = asyncio.create_task(rooms.run())
+    rooms.on_relay(RELAY)
+    async with asyncio.timeout(5):
+        while not rooms.is_read(RELAY, "room"):
+            await asyncio.sleep(0)
+    before = pool.fetched
+    for author, is_wanted in ((ALICE, True), (DAVE, False)):
+        event = note("+", by=author, kind=kind, tags=[["e", "f" * 64]])
+        assert rooms.may_be_wanted(to_wire(event), RELAY) is is_wanted
+        assert rooms.may_be_wanted(to_wire(event), "wss://other.example") is False
+    delivered: list[Event] = []
+    stray = note("+", by=DAVE, kind=kind, tags=[["e", "f" * 64]])
+    rooms.when_known(stray, RELAY, lambda: delivered.append(stray))
+    assert delivered == [stray]
+    await asyncio.sleep(0)
+    assert pool.fetched == before
     running.cancel()

@@ -16,6 +16,10 @@ _SKIN_TONES: Final = dict.fromkeys(range(0x1F3FB, 0x1F400))
 _BARE_NUMBERS: Final = tuple(number.replace("\ufe0f", "") for number in NUMBERS)
 
 
+YES_BUTTON: Final = "👍"
+NO_BUTTON: Final = "👎"
+
+
 def without_skin_tone(text: str) -> str:
     """A text with its pictures in their plain form."""
     return text.translate(_SKIN_TONES)

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 from tenex.core import records as r
 from tenex.core.agent_phases import decide as agent_phases
 from tenex.core.config import Agent, Policy, ToolRule
+from tenex.core.delivery.buttons import yes_or_no
 from tenex.core.delivery.outgoing import send_as_agent
 from tenex.core.ids import EventId, Millis, PublicKey, RunId
 from tenex.core.messages import ModelStep
@@ -204,7 +205,11 @@ def _send(transaction: Transaction, run: Run, request: Request, *, is_reminder: 
         is_reminder=is_reminder,
     )
     tags = tuple(_tags(transaction.policy, transaction.state.delivery.origin))
-    send_as_agent(transaction, run, text, "question", call=request.calls[0].call, extra_tags=tags)
+    # a press is no written word, which a call that is cut needs; a reminder is of the message that has the buttons
+    has_buttons = not is_reminder and not request.needs_word
+    buttons = yes_or_no(transaction.now, request.expires_at) if has_buttons else None
+    call = request.calls[0].call
+    send_as_agent(transaction, run, text, "question", call=call, extra_tags=tags, buttons=buttons)
 
 
 def _tags(rules: Policy, origin: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:

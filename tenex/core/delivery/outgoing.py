@@ -6,7 +6,7 @@ from tenex.core.config import Agent
 from tenex.core.ids import CallId, EventId, PublicKey
 from tenex.core.kind import kind_of_conversation
 from tenex.core.messages import Usage
-from tenex.core.port_values import AttachedFile
+from tenex.core.port_values import AttachedFile, Buttons
 from tenex.core.transaction import Transaction
 from tenex.core.work.run import Run
 
@@ -26,6 +26,7 @@ def notify(
     agent: Agent | None = None,
     notifies: tuple[PublicKey, ...] | None = None,
     files: tuple[AttachedFile, ...] = (),
+    buttons: Buttons | None = None,
 ) -> MessageSent:
     """Send a message of the conversation itself: signed by its kind, else by `agent` or the project.
 
@@ -33,7 +34,17 @@ def notify(
     """
     sender = kind_of_conversation(transaction.state).sender(transaction.state) or agent or transaction.policy.project
     with_error = (("error", error), *tags) if error else tags
-    return _send(transaction, sender, text, purpose, with_error, asks=asks, notifies=notifies, files=files)
+    return _send(
+        transaction,
+        sender,
+        text,
+        purpose,
+        with_error,
+        asks=asks,
+        notifies=notifies,
+        files=files,
+        buttons=buttons,
+    )
 
 
 def repeat(transaction: Transaction, agent: Agent, text: str, in_place_of: EventId) -> MessageSent:
@@ -52,6 +63,7 @@ def send_as_agent(
     asks: Ask = "",
     is_published: bool = True,
     extra_tags: tuple[tuple[str, ...], ...] = (),
+    buttons: Buttons | None = None,
 ) -> MessageSent:
     """Send a message of an agent, signed with its own key, or only record it."""
     agent = Agent(slug=run.agent, name=run.name, pubkey=run.pubkey)
@@ -70,6 +82,7 @@ def send_as_agent(
         call=call,
         asks=asks,
         is_published=is_published,
+        buttons=buttons,
     )
 
 
@@ -86,6 +99,7 @@ def _send(
     is_published: bool = True,
     notifies: tuple[PublicKey, ...] | None = None,
     files: tuple[AttachedFile, ...] = (),
+    buttons: Buttons | None = None,
     in_place_of: EventId | None = None,
 ) -> MessageSent:
     state = transaction.state
@@ -124,6 +138,7 @@ def _send(
         missed_by=whom.missed_by,
         missed_until=whom.missed_until,
         files=files,
+        buttons=buttons,
         in_place_of=in_place_of,
     )
 

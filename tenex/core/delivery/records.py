@@ -6,7 +6,7 @@ from typing import Final, Literal
 from tenex.core.config import Role, Verbosity
 from tenex.core.ids import CallId, EventId, Millis, PublicKey, RunId
 from tenex.core.phases import Phase
-from tenex.core.port_values import AttachedFile, UnsignedEvent, Wrap
+from tenex.core.port_values import AttachedFile, Buttons, UnsignedEvent, Wrap
 from tenex.core.record import Record
 
 Purpose = Literal["completion", "question", "notice", "error", "announcement", "progress", "confirmation", "reminder"]
@@ -58,9 +58,26 @@ class MessageSent(Record):
     missed_until: Millis = Millis(0)
     files: tuple[AttachedFile, ...] = ()
     """What goes with it; of files that are not encrypted `text` has the addresses, of those not sent the words."""
+    buttons: Buttons | None = None
+    """The answers that its event offers as buttons; None where its relay has none."""
     in_place_of: EventId | None = None
     """The event of a message that relays refused and whose words this one repeats by another key: a reply to this is
     one to that."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ButtonsClosed(Record):
+    """The question of the `MessageSent` `message` is over; `events` end the buttons of its event `event`.
+
+    There are none where its relay has refused that event: then the question follows as a plain message.
+    """
+
+    message: int
+    event: EventId
+    speaker: PublicKey
+    is_refused: bool = False
+    events: tuple[UnsignedEvent, ...] = ()
+    relays: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

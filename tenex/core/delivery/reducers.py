@@ -12,7 +12,7 @@ from tenex.core.state import State
 from tenex.core.values import replace
 
 from .files import WITHOUT_FILES, destination
-from .state import OUTBOX_LONGEST, Delivery, Missed, OutboxRow, RelayRefusal, ShowRequest
+from .state import OUTBOX_LONGEST, ButtonQuestion, Delivery, Missed, OutboxRow, RelayRefusal, ShowRequest
 
 V = TypeVar("V")
 
@@ -88,7 +88,7 @@ def _sent(delivery: Delivery, record: r.MessageSent, before: State) -> Delivery:
             held=_held(record, [event for event, _relays in outgoing], before),
             lost_at=Millis(record.at + OUTBOX_LONGEST),
             name=record.name,
-            text="" if record.in_place_of or record.purpose in WITHOUT_FILES else record.text,
+            text=_repeatable(record),
         )
         created_at = max(event.created_at for event in record.events)
         delivery = replace(delivery, outbox={**delivery.outbox, record.seq: row}, last_created_at=created_at)
@@ -101,7 +101,47 @@ def _sent(delivery: Delivery, record: r.MessageSent, before: State) -> Delivery:
     if record.purpose == "reminder":
         ids = tuple(event.id for event in record.events)
         delivery = replace(delivery, reminders=(*delivery.reminders, *ids)[-REMINDERS:])
+    if record.buttons is not None and record.events:
+        delivery = replace(delivery, with_buttons={**delivery.with_buttons, record.events[0].id: _question(record)})
     return _missed(delivery, record) if record.missed_by else delivery
+
+
+def _repeatable(record: r.MessageSent) -> str:
+    """What another key sends where no relay takes a message; a question with buttons is first sent without them."""
+    is_repeated = record.in_place_of is not None or record.buttons is not None
+    return "" if is_repeated or record.purpose in WITHOUT_FILES else record.text
+
+
+def _question(record: r.MessageSent) -> ButtonQuestion:
+    return ButtonQuestion(
+        message=record.seq,
+        speaker=record.speaker,
+        name=record.name,
+        text=record.text,
+        content=record.events[0].content,
+        phase=record.phase,
+        run=record.run,
+        call=record.call,
+        tags=record.tags,
+        asks=record.asks,
+        notifies=record.notifies,
+        silent=record.silent,
+    )
+
+
+@DELIVERY.on(r.ButtonsClosed)
+def _buttons_closed(delivery: Delivery, record: r.ButtonsClosed, _: State) -> Delivery:
+    left = {event: question for event, question in delivery.with_buttons.items() if event != record.event}
+    delivery = replace(delivery, with_buttons=left)
+    if record.is_refused:  # what was refused is sent in another form
+        others = tuple(refusal for refusal in delivery.refusals if refusal.message != record.message)
+        return replace(delivery, refusals=others)
+    if not record.events:
+        return delivery
+    pairs = tuple((part, relay) for part in range(len(record.events)) for relay in record.relays)
+    row = OutboxRow(events=record.events, open=pairs, lost_at=Millis(record.at + OUTBOX_LONGEST))
+    created_at = max(event.created_at for event in record.events)
+    return replace(delivery, outbox={**delivery.outbox, record.seq: row}, last_created_at=created_at)
 
 
 def _held(record: r.MessageSent, events: Sequence[UnsignedEvent], before: State) -> tuple[tuple[int, PublicKey], ...]:

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tenex.core.config import Verbosity
-from tenex.core.ids import EventId, Millis, PublicKey, RunId
+from tenex.core.ids import CallId, EventId, Millis, PublicKey, RunId
+from tenex.core.phases import Phase
 from tenex.core.port_values import AttachedFile, FileDestination, UnsignedEvent
 from tenex.core.values import replace
 
@@ -115,6 +116,26 @@ class RelayRefusal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ButtonQuestion:
+    """A question of ours that a relay shows with buttons, and what sends it again without them."""
+
+    message: int
+    """The seq of its `MessageSent`."""
+    speaker: PublicKey
+    name: str
+    text: str
+    content: str
+    """Of the event: the text as it is sent."""
+    phase: Phase
+    run: RunId | None
+    call: CallId | None
+    tags: tuple[tuple[str, ...], ...]
+    asks: str
+    notifies: tuple[PublicKey, ...] | None
+    silent: tuple[PublicKey, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Missed:
     """What did not notify a user in their quiet hours."""
 
@@ -162,6 +183,8 @@ class Delivery:
     """The newest events that only remind of others: a reply to one is to the thread as a whole."""
     attached: Mapping[RunId, tuple[AttachedFile, ...]] = field(default_factory=dict)
     """Files that go with the next message, by the run that attached them."""
+    with_buttons: Mapping[EventId, ButtonQuestion] = field(default_factory=dict)
+    """By their events, the questions with buttons that have not been closed."""
     shows: Mapping[int, ShowRequest] = field(default_factory=dict)
     """Files that users want to see and that are not looked up, by the seq of the request."""
     first_ids: Mapping[EventId, EventId] = field(default_factory=dict)

@@ -15,6 +15,7 @@ from typing import Final
 from tenex.core.answers.pictures import NO, STOP, YES, number_in, plain_picture
 from tenex.core.answers.yes_no import is_clear_no, is_clear_yes
 from tenex.core.ids import PublicKey
+from tenex.core.kind import kind_of_conversation
 from tenex.core.people.permissions import Decision, may_decide
 from tenex.core.signals import MessageReceived
 from tenex.core.state import State
@@ -24,7 +25,6 @@ from tenex.core.work.run import ASK, Call, CallState, choices_of
 from .decide import asked_person
 from .uncounted import report_uncounted
 
-_OWNERS: Final = "Only an owner can decide that, or the member who began this conversation."
 CLOCKS_DIFFER: Final = 60
 """Seconds by which a person's clock may differ from ours."""
 _SENTENCES: Final = re.compile(r"(?<=[.!?])\s+|\n+")
@@ -65,8 +65,7 @@ def reply_by(transaction: Transaction, signal: MessageReceived) -> str:
     asked = transaction.state.work.asks.get(signal.message.reply_to or "")
     if asked is None:
         text = _yes_or_no(picture)
-        is_theirs = _may(transaction, signal, Decision.APPROVAL)
-        why = _OWNERS
+        why = kind_of_conversation(transaction.state).why_uncounted(transaction, signal)
     else:
         run = transaction.state.work.runs.get(asked[0])
         call = run.find(asked[1]) if run is not None else None
@@ -75,8 +74,9 @@ def reply_by(transaction: Transaction, signal: MessageReceived) -> str:
         text = _answer(call, picture)
         of = call.asked_of or transaction.state.on_behalf_of
         is_theirs = _may(transaction, signal, Decision.ANSWER, of)
-        why = f"{run.name} asked {asked_person(transaction, call)}, so your reaction is no answer."
-    if text and not is_theirs:
+        who = asked_person(transaction, call)
+        why = "" if is_theirs else f"{run.name} asked {who}, so your reaction is no answer."
+    if text and why:
         report_uncounted(transaction, signal, why)
         return ""
     return text

@@ -34,6 +34,7 @@ from tenex.core.agent_phases import decide as agent_phases
 from tenex.core.answers.pictures import NUMBERS
 from tenex.core.approvals import decide as approvals
 from tenex.core.config import Agent, Replay
+from tenex.core.delivery.buttons import numbered
 from tenex.core.delivery.outgoing import as_sentence, notify, send_as_agent
 from tenex.core.ids import CallId, Millis, RunId
 from tenex.core.kind import kind_of_conversation
@@ -41,7 +42,7 @@ from tenex.core.memory.window import in_a_line
 from tenex.core.messages import NO_USAGE, CallRequest, CallResult, ModelStep
 from tenex.core.people import permissions
 from tenex.core.phases import PHASES
-from tenex.core.port_values import ToolResult
+from tenex.core.port_values import Buttons, ToolResult
 from tenex.core.signals import DayLimitReached, ModelFailed
 from tenex.core.subagents import decide as subagents
 from tenex.core.subagents.links import link_of
@@ -301,7 +302,8 @@ def _park(run: LiveRun, call: Call) -> None:
         transaction.refuse(run.now, call, sentence)
         return
 
-    _ask(run, call, "\n".join([question.strip(), *_numbered(choices_of(call.request))]))
+    choices = choices_of(call.request)
+    _ask(run, call, "\n".join([question.strip(), *_numbered(choices)]), numbered(choices, run.transaction.now))
 
 
 def _numbered(choices: Sequence[str]) -> list[str]:
@@ -314,7 +316,13 @@ def _numbered(choices: Sequence[str]) -> list[str]:
     return [*(f"{mark} {choice}" for mark, choice in zip(marks, choices, strict=False)), f"{how}, or reply in words."]
 
 
-def _ask(run: LiveRun, call: Call, text: str, form: Mapping[str, Any] | None = None) -> None:
+def _ask(
+    run: LiveRun,
+    call: Call,
+    text: str,
+    buttons: Buttons | None = None,
+    form: Mapping[str, Any] | None = None,
+) -> None:
     """Ask a person, and park the call until they answer."""
     transaction = run.transaction
     transaction.add(
@@ -325,7 +333,7 @@ def _ask(run: LiveRun, call: Call, text: str, form: Mapping[str, Any] | None = N
         of=permissions.asked_by_agents(transaction.state),
         form=dict(form or {}),
     )
-    send_as_agent(transaction, run.now, text, "question", call=call.request.id)
+    send_as_agent(transaction, run.now, text, "question", call=call.request.id, buttons=buttons)
 
 
 # ---- the end of a run ----
@@ -512,7 +520,7 @@ def returned(transaction: Transaction, run_id: RunId, call: Call, result: ToolRe
     """A call gave its result: the next one may start, or the model is wanted again; or it asks a person first."""
     run = LiveRun(transaction, run_id)
     if result.question and not (result.touched or result.reverted):
-        _ask(run, call, result.question, result.form)
+        _ask(run, call, result.question, form=result.form)
         _schedule(run)
         return
 

@@ -93,8 +93,16 @@ class RoomThreads(ThreadingScheme):
 
     def seal(self, draft: OutgoingMessage, marks: tuple[Tag, ...]) -> tuple[UnsignedEvent, ...]:
         """Answer in the thread of the message that is answered, or of the one that began the conversation."""
-        tags = (*self._link(draft), *_asker(draft), *base.group_tags(draft.address))
-        return in_parts(draft, CHAT, (*tags, *draft.tags, *marks))
+        return in_parts(draft, CHAT, self._tags(draft, marks))
+
+    def seal_prompt(
+        self, draft: OutgoingMessage, marks: tuple[Tag, ...], kind: int, more: tuple[Tag, ...]
+    ) -> tuple[UnsignedEvent, ...]:
+        """Ask there by an event of a kind that has these tags too."""
+        return in_parts(draft, kind, (*self._tags(draft, marks), *more))
+
+    def _tags(self, draft: OutgoingMessage, marks: tuple[Tag, ...]) -> tuple[Tag, ...]:
+        return (*self._link(draft), *_asker(draft), *base.group_tags(draft.address), *draft.tags, *marks)
 
     def place_of(self, draft: OutgoingMessage) -> tuple[Tag, ...]:
         """The tags that say where an answer is going to stand: its room, and the thread if it goes into one."""

@@ -157,6 +157,10 @@ class Absent:
         """None, as there are no events."""
         return ()
 
+    def has_buttons(self, _draft: OutgoingMessage) -> bool:
+        """Nobody is shown them."""
+        return False
+
     def open_notices(self) -> Iterable[Notice]:
         """None."""
         return ()

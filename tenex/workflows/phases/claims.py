@@ -4,6 +4,8 @@ from typing import Final
 
 from tenex.core.inbox.claim import Claim, Recorded
 from tenex.core.inbox.claims import open_questions
+from tenex.core.people.permissions import Decision, may_decide
+from tenex.core.signals import MessageReceived
 from tenex.core.state import State
 from tenex.core.transaction import Transaction
 from tenex.workflows.phases.state import phases_of
@@ -26,10 +28,33 @@ def _decide(transaction: Transaction, recorded: Recorded) -> bool:
     return approvals.answered(transaction, signal, wrote, is_only=is_only)
 
 
+def why_uncounted(transaction: Transaction, signal: MessageReceived) -> str:
+    """Why the author of an answer may not decide the question that it replies to; "" where they may."""
+    state = transaction.state
+    phases = phases_of(state)
+    waiver = phases.waiver_question
+    is_waiver = waiver is not None and signal.message.reply_to in waiver.events
+    may = may_decide(
+        Decision.WAIVER if is_waiver else Decision.APPROVAL,
+        state,
+        transaction.policy.gates,
+        author=signal.message.author,
+        role=signal.role,
+        asked=phases.waiver_asked_of if is_waiver else None,
+    )
+    if may:
+        return ""
+    if is_waiver:
+        return "Only an owner, or who was asked, can allow that." if phases.waiver_asked_of else _OWNERS
+    return "Only an owner can decide that, or the member who began this conversation."
+
+
 def _asks(state: State) -> int:
     phases = phases_of(state)
     asks_for_plan = phases.plan_question is not None and not gates.is_plan_approved(state)
     return bool(phases.waiver_asked) + asks_for_plan
 
+
+_OWNERS: Final = "Only an owner can allow that."
 
 DECISION: Final = Claim(name="decision", reads=frozenset({"record"}), wants=_may_decide, take=_decide, asks=_asks)

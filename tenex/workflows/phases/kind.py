@@ -31,7 +31,7 @@ from tenex.workflows.phases import records as p
 from tenex.workflows.phases.reducers import CHANGING, PHASES
 from tenex.workflows.phases.state import NAME, Phases, phases_of
 
-from . import approvals, checks, closing, decide, gates, hand_over, verdicts, waivers
+from . import approvals, checks, claims, closing, decide, gates, hand_over, verdicts, waivers
 from .claims import DECISION
 from .only_choice import will_repair
 from .reflection_note import reflection_notes
@@ -159,6 +159,10 @@ class PhasesKind(Kind):
     def approval_question(self, transaction: Transaction, run: Run) -> str:
         """How a user approves a plan, where one has to."""
         return approvals.question(transaction, run)
+
+    def why_uncounted(self, transaction: Transaction, signal: MessageReceived) -> str:
+        """Who may decide whether checks are skipped, or a plan is approved."""
+        return claims.why_uncounted(transaction, signal)
 
     def rows(self, record: Record, place: Place) -> Iterator[Row]:
         """Waived gates and approved plans."""

@@ -10,6 +10,7 @@ from typing import Final
 
 from tenex.core import records as r
 from tenex.core.answers.yes_no import Unclear, is_clear_no, is_clear_yes, read_answer
+from tenex.core.delivery.buttons import yes_or_no
 from tenex.core.delivery.outgoing import notify
 from tenex.core.graph import END
 from tenex.core.ids import EventId, PublicKey
@@ -90,7 +91,7 @@ def ask(transaction: Transaction, phases: Sequence[Phase], untried: str = "", se
         state_of_it = "It is not verified" if Phase.VERIFICATION in phases else "It is worse since it was tidied"
         said = " ".join(filter(None, (f"{state_of_it}: {reason}.", checks.without_end(state))))
         text = f"{said} Accept it so?{owners} Only “yes” or 👍 accepts it; else write how to go on."
-    notify(transaction, text, "question", asks="waiver")
+    notify(transaction, text, "question", asks="waiver", buttons=yes_or_no(transaction.now))
     transaction.add(r.Waiting, reason="waiver")
 
 
