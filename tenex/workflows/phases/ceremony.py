@@ -2,7 +2,7 @@
 
     chores        files were made, or a document names what was changed
     reflection    an agent's call failed or was refused, verification found issues, a check failed, a person corrected
-                  an agent, the cycle was long, or nobody has recorded a lesson in this project yet
+                  an agent, the cycle was long, or no lesson is recorded in this project yet
 
 No model and no user is asked: it follows from the state, and from whether there are lessons. What is not known counts
 as something to do. The transition that passes a gate records why.
@@ -74,7 +74,7 @@ def needs_chores(state: State) -> str:
         why = f" (what differs is not known: {inspection.fault})" if inspection is not None else ""
         return f"changed: {_listed(touched)}{why}" if touched else ""
     made = [file.path for file in inspection.changed if file.kind == "new" and file.path in touched]
-    made = [path for path in made if PurePosixPath(path).name not in LOCK_FILES]  # nobody tidies what a program writes
+    made = [path for path in made if PurePosixPath(path).name not in LOCK_FILES]  # a program has written them
     parts = []
     if made:
         parts.append(f"made: {_listed(made)}")
@@ -122,7 +122,7 @@ def _general_reasons(state: State) -> Iterator[str]:
 def _own_reasons(state: State, policy: Policy, agent: Slug) -> Iterator[str]:
     """What an agent itself may reflect on."""
     phases = phases_of(state)
-    if not policy.has_lessons() and _has_executed(state, agent):
+    if not policy.has_lessons() and _has_worked(state, agent, Phase.PLAN, Phase.EXECUTE):
         yield "no lesson is recorded in this project yet"
     if failed := phases.failed_calls.get(agent, 0):
         yield f"{count(failed, 'call')} of {agent} failed or {'was' if failed == 1 else 'were'} refused"
@@ -167,8 +167,8 @@ def _corrections(state: State) -> Iterator[Message]:
 def _is_for(state: State, agent: Slug, message: Message) -> bool:
     """Whether a message came in or after a turn of the agent, as far as that turn is known."""
     turn = next((turn for turn in state.cycle.turns if turn.turn_id == message.after_turn), None)
-    return agent in turn.agents if turn is not None else _has_executed(state, agent)
+    return agent in turn.agents if turn is not None else _has_worked(state, agent, Phase.EXECUTE)
 
 
-def _has_executed(state: State, agent: Slug) -> bool:
-    return any(turn.phase is Phase.EXECUTE and agent in turn.agents for turn in state.cycle.turns)
+def _has_worked(state: State, agent: Slug, *phases: Phase) -> bool:
+    return any(turn.phase in phases and agent in turn.agents for turn in state.cycle.turns)
