@@ -406,7 +406,7 @@ class Rooms:
         return [room for room in rooms if room is not None]
 
     async def look_at(self, relay: str) -> None:
-        """Read anew which rooms of a relay our keys are in; then those are read, and no others."""
+        """Read again which rooms of a relay our keys are in; then those are read, and no others."""
         async with self._looking[relay]:
             await self._look_at(relay)
 

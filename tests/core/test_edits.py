@@ -170,7 +170,7 @@ def test_an_edit_of_a_command_gives_none_and_says_so_once() -> None:
     scenario = asked()
     scenario.user_writes("/status", event_id="7" * 64)
     edit(scenario, "status please", edits="7" * 64)
-    assert scenario.sent_texts()[-1] == "An edit changes no command, and no yes or no that was given. Write it anew."
+    assert scenario.sent_texts()[-1] == "An edit changes no command, and no yes or no that was given. Write a new one."
     assert edit(scenario, "status please", edits="7" * 64) == []
 
 

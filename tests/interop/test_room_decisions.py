@@ -50,12 +50,12 @@ async def test_a_thumb_of_who_may_not_decide_does_nothing_and_a_member_of_the_ro
         working.relay.add(working.room, guest.public)
         async with (
             room_person(working.relay, guest, working.room) as person,
-            room_person(working.relay, stranger, working.room) as nobody,
+            room_person(working.relay, stranger, working.room) as outsider,
         ):
             async with serving(folder, working.server) as process:
                 name = await working.begin("Publish it")
                 request = await working.asked(name, "Allow ")
-                await nobody.react(request["id"], "👍")
+                await outsider.react(request["id"], "👍")
                 await person.react(request["id"], "👍")
                 notice = await working.asked(name, "Only an owner")
                 assert notice["content"] == "Only an owner can allow or refuse that."
@@ -63,7 +63,7 @@ async def test_a_thumb_of_who_may_not_decide_does_nothing_and_a_member_of_the_ro
                 await person.react(request["id"], "👌")
                 await process.die()
             await person.react(request["id"], "✅")
-            await nobody.react(request["id"], "✅")
+            await outsider.react(request["id"], "✅")
             async with serving(folder, working.server):
                 await owner.react(request["id"], "👍")
                 assert await ended(folder, name) == "finished"

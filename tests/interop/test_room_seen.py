@@ -68,7 +68,7 @@ async def test_typing_begins_in_the_thread_and_ends_with_the_answer(tmp_path: Pa
             await owner.until(lambda event: event["pubkey"] == executor)
         order = [each["kind"] for each in relay.published if each["kind"] in (TYPING, 9)]
         assert order.index(TYPING) > order.index(9), "after the message of the owner"
-        assert order[-1] == 9, "nobody is shown at work after the last answer"
+        assert order[-1] == 9, "no one is shown at work after the last answer"
         assert relay.published.index(of_executor(TYPING)[1]) < relay.published.index(of_executor(9)[0])
         shown = [each for each in relay.published if each["kind"] == TYPING]
         assert {str(each["tags"]) for each in shown} == {str([["h", working.room], ["e", root, "", "reply"]])}

@@ -280,7 +280,7 @@ class RoomRelay:
         return room_id
 
     def _check_event(self, event: Raw) -> None:
-        """Refuse an event for what it is, wherever it is to go."""
+        """Refuse an event for what it is, to any room."""
         kind = event["kind"]
         try:
             genuine = is_genuine(parse_event(event))
@@ -573,7 +573,7 @@ def _values(event: Raw, name: str) -> list[str]:
 
 
 def _attested_by(event: Raw) -> str:
-    """Who has attested the author of an event (NIP-OA); "" if nobody has."""
+    """Who has attested the author of an event (NIP-OA); "" if no one has."""
     tags = [tag for tag in event["tags"] if tag[0] == "auth"]
     try:
         tag = parse_attestation(tags[0] if len(tags) == 1 else (), PublicKey(event["pubkey"]))

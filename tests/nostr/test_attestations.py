@@ -65,7 +65,7 @@ def test_an_attestation_made_here_has_no_conditions_and_is_not_for_the_owner() -
         attest(OWNER, OWNER.public)
 
 
-def test_a_profile_has_one_tag_of_an_owner_and_is_published_anew_once() -> None:
+def test_a_profile_has_one_tag_of_an_owner_and_is_published_again_once() -> None:
     relays = ["wss://one.example"]
     bare = profile_events([Identity(pubkey=AGENT, name="Agent")], relays, 1000, {})
     attested = Identity(pubkey=AGENT, name="Agent", attestation=attest(OWNER, AGENT))

@@ -231,7 +231,7 @@ def _toolchain() -> Path | None:
 
 @pytest.mark.parametrize("variable", ["GOMODCACHE", "NUGET_PACKAGES", "YARN_GLOBAL_FOLDER"])
 async def test_what_is_fetched_outside_of_the_project_is_there_for_later_commands(shell: Bench, variable: str) -> None:
-    """Yarn 4 keeps packages in the home folder, which each command has anew, and its setup was lost."""
+    """Yarn 4 keeps packages in the home folder, which is a new one for each command, and its setup was lost."""
     fetched = await shell.run(f"echo fetched > ${variable}/package", network=True, why=WHY)
     assert fetched.ok, fetched.content
     later = await shell.run(f"cat ${variable}/package && touch ${variable}/x")

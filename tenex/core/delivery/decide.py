@@ -27,7 +27,7 @@ from .state import MOST_REDATED, Missed, OutboxRow
 # still be the first to accept.
 #
 # A refusal may be for the date of the event, as where a relay was away for longer than dates may differ. Then the
-# event is made anew with a new date (`Delivered.again`) and is a further part of the row. Both can never be read: this
+# event is made again with a new date (`Delivered.again`) and is a further part of the row. Both can never be read: this
 # is decided when every relay has refused the old one so, was asked for it and does not have it. A relay that refuses it
 # for another cause may have it: its OK was lost, and then our key was removed there. The record of the last answer
 # holds the new event, so there is no moment between the two. A relay that refuses the new one too, whose date is of

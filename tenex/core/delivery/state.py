@@ -45,7 +45,7 @@ class OutboxRow:
     name: str = ""
     """Of the speaker; "" in rows of snapshots of older programs."""
     text: str = ""
-    """What is sent by another key where no relay takes it; "" where nobody waits for it, or it repeats another."""
+    """What is sent by another key where no relay takes it; "" where no one waits for it, or it repeats another."""
 
     @property
     def parts(self) -> int:

@@ -159,7 +159,7 @@ def _edit(transaction: Transaction, reading: Reading) -> bool:
         note_awake(transaction, signal)
     record_correction(transaction, signal, original)
     if original is None:
-        notify(transaction, "An edit changes no command, and no yes or no that was given. Write it anew.")
+        notify(transaction, "An edit changes no command, and no yes or no that was given. Write a new one.")
     elif state.reads_messages or state.has_open_kind:
         notify(transaction, "What you edited was read before, and work goes on as it was. `/stop` ends it.")
     _report_files(transaction, signal)

@@ -72,7 +72,7 @@ def record_message(transaction: Transaction, signal: MessageReceived) -> r.Messa
 
 
 def record_correction(transaction: Transaction, signal: MessageReceived, original: Message | None) -> None:
-    """Record new words for a message that agents have read: they read these too, and nobody is asked to act on them.
+    """Record new words for a message that agents have read: they read these too, and no one is asked to act on them.
 
     `original` is what it replaces; None where that is no message that agents read.
     """

@@ -1,7 +1,7 @@
 """Answers of people who may not decide what they answer: nothing follows, and their author is informed once.
 
-Whoever reacts with a picture may not know that others are asked. They read so in the thread, once for each question,
-and so few of them a day that a room full of guests does not fill a thread.
+A person who reacts with a picture may not know that others are asked. They read so in the thread, once for each
+question, and so few of them a day that a room full of guests does not fill a thread.
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
 """A session of an editor: one conversation, what the editor is shown of it, and what is asked and answered in it.
 
-One task follows the journal, whoever writes to the conversation: the editor, a phone, or time. A turn of the protocol
-is over when the conversation rests and nothing that the editor can answer is open.
+One task follows the journal, also what others write to the conversation by a phone or another client. A turn of the
+protocol is over when the conversation rests and nothing that the editor can answer is open.
 """
 
 import asyncio

@@ -191,7 +191,7 @@ class FileLoader:
 async def _fetched(file: NamedFile, host: str, permission: str) -> tuple[bytes, str, str]:
     """The bytes of a file, and its type and name as its server has them; "" where it has none.
 
-    With a permission the relay of its room is asked for it, wherever that is; it may not send us elsewhere either.
+    With a permission the relay of its room is asked for it, at any address; it may not send us elsewhere either.
 
     Raises:
         ValueError, _WebPage: why it is none.

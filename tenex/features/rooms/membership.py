@@ -241,7 +241,7 @@ class Membership:
 
     def _who_may(self, room: Room, key: PublicKey) -> str:
         others = [self._name(each) for each in sorted(room.moderators) if each not in self._app.keys]
-        who = ", ".join(others[:MOST_NAMED]) or "Whoever is in charge of the room"
+        who = ", ".join(others[:MOST_NAMED]) or "The admins of the room"
         return f"{who} can add {npub(key)} in a client of the relay."
 
     def _fact(

@@ -2,7 +2,7 @@
 
     every five seconds: which keys are in which rooms ─► what of it each relay has not been told
 
-A profile (10100) is compared with the one that the relay has before it is signed, so a restart publishes none anew.
+A profile (10100) is compared with the one that the relay has before it is signed, so a restart publishes none again.
 """
 
 import asyncio

@@ -158,7 +158,7 @@ class Absent:
         return ()
 
     def has_buttons(self, _draft: OutgoingMessage) -> bool:
-        """Nobody is shown them."""
+        """They are shown to no one."""
         return False
 
     def open_notices(self) -> Iterable[Notice]:

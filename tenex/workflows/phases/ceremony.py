@@ -130,7 +130,7 @@ def _own_reasons(state: State, policy: Policy, agent: Slug) -> Iterator[str]:
         yield f"{agent} found issues"
     if any(agent in turn.agents for turn in _repairs(state)):
         yield f"{agent} repaired what was found"
-    if has_red_check(state) and _has_executed(state, agent):
+    if has_red_check(state) and _has_worked(state, agent, Phase.EXECUTE):
         yield "a check failed"
     if agent in phases.corrected or any(_is_for(state, agent, message) for message in _corrections(state)):
         yield f"a person corrected {agent}"
