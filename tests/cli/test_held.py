@@ -36,8 +36,8 @@ def test_lists_show_it_as_held(data: Path, tenex: Tenex) -> None:
 async def test_pages_show_it_first(data: Path) -> None:
     async with served(data) as pages:
         waiting = await pages.get("/")
-        (notice,) = waiting.all("div", role="alert")
-        assert "1 conversation on hold" in notice.text
+        (head,) = waiting.all("h2", id="stuck")
+        assert "1 conversation cannot go on" in head.text
         assert ONE in " ".join(link.attributes["href"] for link in waiting.all("a", class_="title"))
         listed = await pages.get("/conversations?status=held")
         assert [chip.text for chip in listed.of_class("is-held")] == ["held"]

@@ -14,7 +14,7 @@ from tests.kits.commands import Tenex
 
 from .journals import ONE, worked, write_conversations
 
-TALKING = {"demo", "run", "chat", "relay", "web", "graph run", "workflows run", "mcp serve"}
+TALKING = {"demo", "run", "chat", "relay", "web", "graph run", "workflows run", "mcp serve", "acp"}
 """Those that hold a conversation or serve until they are stopped."""
 
 

@@ -6,5 +6,7 @@ from tenex.feature import Command, Feature
 
 ACP_SERVE: Final = Feature(
     name="acp_serve",
-    commands=[Command("acp", "tenex.features.acp_serve.cli:acp", has_json=False)],
+    commands=[
+        Command("acp", "tenex.features.acp_serve.cli:acp", "Be an agent of an editor that speaks ACP.", has_json=False)
+    ],
 )

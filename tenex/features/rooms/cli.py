@@ -99,10 +99,10 @@ def attest(
 ) -> None:
     """Attest the keys of the project and its agents as an owner (NIP-OA), so that clients show whose they are.
 
-    The owner's secret key (nsec) is taken from --owner-file, from $TENEX_OWNER_NSEC, from keys/owner.nsec if it is
-    there, or typed. It signs once for each key and is not stored; the attestations are, and everybody can see them in
-    the profiles (kind 0). A remote signer cannot do it: NIP-46 signs events only. Where the owner's key is elsewhere,
-    another program can make an attestation there for --tag.
+    The owner's secret key (nsec) is taken from the file that you name, from $TENEX_OWNER_NSEC, from keys/owner.nsec
+    if it is there, or typed. It signs once for each key and is not stored; the attestations are, and everybody can see
+    them in the profiles (kind 0). A remote signer cannot do it: NIP-46 signs events only. Where the owner's key is
+    elsewhere, another program can make an attestation there for --tag.
     """
     from .attest import attest_keys
 
