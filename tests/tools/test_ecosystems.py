@@ -29,7 +29,8 @@ class Small:
     files: dict[str, str]
     check: str
     break_by: tuple[str, str, str]
-    """A file, a text in it, and what it is replaced by."""
+    """A file, a text in it, and what it is replaced by: Python takes a file of the same second and length for the one that it
+    has compiled."""
     failed: tuple[str, ...] = ()
     """The names that are reported then."""
     programs: tuple[str, ...] = field(default=())
@@ -85,7 +86,7 @@ PROJECTS = {
     "python": Small(
         files={"test_a.py": CASE},
         check="python3 -m unittest",
-        break_by=("test_a.py", "1 + 1", "1 + 2"),
+        break_by=("test_a.py", "1 + 1", "1 + 1 + 1"),
         failed=("test_adds (test_a.Case",),
         programs=("python3",),
     ),
