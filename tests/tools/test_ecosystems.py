@@ -29,8 +29,8 @@ class Small:
     files: dict[str, str]
     check: str
     break_by: tuple[str, str, str]
-    """A file, a text in it, and what it is replaced by: Python takes a file of the same second and length for the one that it
-    has compiled."""
+    """A file, a text in it, and what it is replaced by: Python takes a file of the same second and length for the one
+    that it has compiled."""
     failed: tuple[str, ...] = ()
     """The names that are reported then."""
     programs: tuple[str, ...] = field(default=())
