@@ -102,31 +102,31 @@ class Project:
 
     # ---- writing ----
 
-    async def begin(self, session: str, text: str) -> Draft:
-        """Begin a session's conversation; its id is that of the event.
+    def first_message(self, session: str, text: str) -> Draft:
+        """The message that begins a session's conversation, whose id is that of the event.
 
-        The session's file is written first: after a kill the editor finds the conversation again.
+        The session's file is written: after a kill the editor finds the conversation again.
 
         Raises:
             UsageError: there is no text, or too much.
-            TransientError: no relay took it.
             ConfigurationError: the session's file cannot be written.
         """
         draft = drafted_note(checked(text), self.owner.public, self.key, self.relays)
         replace(self.places.data / SESSIONS / session, f"{draft.events[0].id}\n")
-        await self._publish(draft)
         return draft
 
-    async def reply(self, replied: Replied, text: str) -> tuple[str, ...]:
-        """Reply to a message; returns the ids of the events.
+    def reply(self, replied: Replied, text: str) -> Draft:
+        """A reply to a message.
 
         Raises:
             UsageError: there is no text, or too much.
+        """
+        return drafted_reply(replied, checked(text), self.owner.public, self.key, self.relays)
+
+    async def publish(self, draft: Draft) -> None:
+        """Sign a draft as the owner, and return when each relay has answered or was given up.
+
+        Raises:
             TransientError: no relay took it.
         """
-        draft = drafted_reply(replied, checked(text), self.owner.public, self.key, self.relays)
-        await self._publish(draft)
-        return tuple(event.id for event in draft.events)
-
-    async def _publish(self, draft: Draft) -> None:
         await publish([sign(event, self.owner) for event in draft.events], draft.relays, self.owner)

@@ -20,7 +20,7 @@ from tenex.core import records as r
 from tenex.core.approvals.state import Request
 from tenex.core.conversation import Conversation, fold
 from tenex.core.errors import StoreError, TenexError, UsageError
-from tenex.core.ids import ConversationId
+from tenex.core.ids import ConversationId, EventId
 from tenex.core.people.trust import room_of
 from tenex.core.projection import glance_of
 from tenex.core.snapshot import SnapshotRecord
@@ -55,9 +55,10 @@ class Session:
         self._title = ""
         self._updates = Updates(project.workspace, project.key)
         self._messages: deque[r.MessageSent] = deque(maxlen=KEPT)
-        self._written: set[str] = set()
+        self._written: set[EventId] = set()
         """Events that were written here: the editor shows these by itself."""
-        self._taken: set[str] = set()
+        self._sending: set[asyncio.Task[None]] = set()
+        self._taken: set[EventId] = set()
         """Those of them that the journal has."""
         self._first: Draft | None = None
         """The message that began the conversation, if it was written here: until an answer came, replies go to it."""
@@ -116,47 +117,62 @@ class Session:
 
     async def close(self) -> None:
         """Follow the conversation no more; it goes on."""
-        for task in (self._following, *self._asking.values()):
-            if task is not None:
-                task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await task
+        tasks = [task for task in (self._following, *self._asking.values(), *self._sending) if task is not None]
+        for task in tasks:
+            task.cancel()
+        for fault in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(fault, Exception):
+                log.warning("editor.session_failed", why=str(fault))
 
     # ---- writing ----
 
     async def _say(self, text: str) -> None:
-        """Write, and return once the daemon has taken it.
+        """Write, and return once the daemon has taken it; a relay that is away does not hold this up.
 
         Raises:
             TenexError: it was not sent, or no daemon has taken it.
         """
-        events = await self._write(text)
+        draft = self._drafted(text)
+        events = {event.id for event in draft.events}
+        sending = asyncio.create_task(self._project.publish(draft), name="publish")
+        sending.add_done_callback(lambda _: self._changed.set())
+        self._sending.add(sending)
+        sending.add_done_callback(self._sending.discard)
+        await self._until(lambda: self._has_taken(events) or sending.done())
+        if self._has_taken(events):
+            return
+        await sending  # raises where no relay took it
         try:
             async with asyncio.timeout(TAKEN):
-                await self._until(lambda: not self._taken.isdisjoint(events))
+                await self._until(lambda: self._has_taken(events))
         except TimeoutError as error:
             raise TenexError(
                 f"The daemon has not taken the message within {TAKEN:g} s. A relay has it: do not send it again; see "
                 "`tenex status`."
             ) from error
 
-    async def _write(self, text: str) -> set[str]:
-        """Write to the conversation, or begin it; the ids of the events."""
+    def _has_taken(self, events: set[EventId]) -> bool:
+        return not self._taken.isdisjoint(events)
+
+    def _drafted(self, text: str) -> Draft:
+        """A message to the conversation, or the one that begins it.
+
+        Its ids are noted before anything is sent: the journal may have it before the last relay has answered.
+        """
         state = self._state
         if state is None:
-            self._first = await self._project.begin(self.id, text)
-            event = self._first.events[0].id
-            self._written.add(event)
-            self._follow(ConversationId(event), 0)
-            return {event}
+            draft = self._first = self._project.first_message(self.id, text)
+            self._written.add(draft.events[0].id)
+            self._follow(ConversationId(draft.events[0].id), 0)
+            return draft
         if room_of(state.identity.address):
             raise UsageError("This conversation is in direct messages: write there with your own client.")
         replied = self._replied(state)
         if replied is None:
             raise UsageError("No message of this conversation can be answered yet. Wait for the first one.")
-        events = await self._project.reply(replied, text)
-        self._written.update(events)
-        return set(events)
+        draft = self._project.reply(replied, text)
+        self._written.update(event.id for event in draft.events)
+        return draft
 
     def _replied(self, state: Conversation) -> Replied | None:
         """The message that what is written next replies to: the newest question, else the newest message."""
@@ -174,6 +190,7 @@ class Session:
         if self._following is not None:
             self._following.cancel()
         self._following = asyncio.create_task(self._run(conversation, seq), name="editor session")
+        self._following.add_done_callback(lambda _: self._changed.set())
 
     async def _run(self, conversation: ConversationId, seq: int) -> None:
         tail = self._project.tail(conversation, seq)
@@ -199,7 +216,7 @@ class Session:
     def _apply(self, record: r.Record) -> None:
         assert self._state is not None
         self._state.apply(record)
-        event = str(getattr(record, "event_id", ""))
+        event = EventId(str(getattr(record, "event_id", "")))
         if event in self._written:
             self._taken.add(event)
 
@@ -228,7 +245,15 @@ class Session:
         return glance_of(state).status != "active" and self._asking.keys() <= self._left
 
     async def _until(self, holds: Callable[[], bool]) -> None:
+        """Wait until it is so.
+
+        Raises:
+            TenexError: the conversation can be followed no more.
+        """
         while not holds():
+            following = self._following
+            if following is not None and following.done() and not following.cancelled():
+                raise TenexError(f"The conversation cannot be read: {following.exception()}") from following.exception()
             self._changed.clear()
             await self._changed.wait()
 
@@ -274,9 +299,11 @@ class Session:
             answer = await self._client.request_permission(self.id, call, options)
             outcome = answer.outcome
             if isinstance(outcome, AllowedOutcome) and ask.replied is not None:
-                self._written.update(await self._project.reply(ask.replied, outcome.option_id))
+                draft = self._project.reply(ask.replied, outcome.option_id)
+                self._written.update(event.id for event in draft.events)
+                await self._project.publish(draft)
                 return
-        except (TenexError, RequestError, ConnectionError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever an editor answers, the turn does not wait for it
             log.warning("editor.permission_failed", why=str(error))
             with suppress(ConnectionError):
                 await self._show(update_agent_message_text(f"The answer was not sent: {error}\n\n"))

@@ -33,6 +33,8 @@ class Editor:
         self.pid = 0
         self.code = 0
         """With which the agent has ended."""
+        self.complaints = ""
+        """What it has written to standard error."""
         self._left_open = asyncio.Event()
 
     async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
@@ -83,7 +85,7 @@ async def editor(folder: Folder, answer: str = "") -> AsyncIterator[Editor]:
     shown = Editor(answer)
     client: Client = shown  # type: ignore[assignment]  # it offers neither files nor terminals
     process = await asyncio.create_subprocess_exec(
-        *[*TENEX, "--data", str(folder.data), "acp"], env=environment(), stdin=PIPE, stdout=PIPE
+        *[*TENEX, "--data", str(folder.data), "acp"], env=environment(), stdin=PIPE, stdout=PIPE, stderr=PIPE
     )
     assert process.stdin is not None
     assert process.stdout is not None
@@ -97,4 +99,6 @@ async def editor(folder: Folder, answer: str = "") -> AsyncIterator[Editor]:
         process.stdin.close()
         await shown.agent.close()
         async with asyncio.timeout(PATIENCE):
+            assert process.stderr is not None
+            shown.complaints = (await process.stderr.read()).decode()
             shown.code = await process.wait()

@@ -1,5 +1,6 @@
 """`tenex acp` in an editor, beside a running daemon: sessions, permissions, cancelling, a killed editor."""
 
+import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator
@@ -20,6 +21,7 @@ from tests.service.person import until
 from .editor import editor, gathered
 
 WORK = "Publish it"
+AWAY = "ws://127.0.0.1:9"
 
 
 @asynccontextmanager
@@ -64,6 +66,20 @@ async def test_a_session_is_a_conversation_and_a_yes_of_the_editor_runs_the_comm
             assert await later.prompt(session, "/help") == "end_turn"
             assert "/undo" in later.said()
     assert folder.names == [name]
+
+
+async def test_a_relay_that_is_away_holds_no_turn_up(tmp_path: Path) -> None:
+    """The journal has a message before the relay that is away was given up."""
+    async with embedded_relay() as url, model_server(Team(worker=runs())) as server:
+        folder = folder_with_model(tmp_path / "data", url, server, UNCONFINED)
+        folder.edit(f'"{url}"', f'"{url}", "{AWAY}"')
+        async with serving(folder, server), editor(folder, "yes") as person:
+            session = (await person.agent.new_session(cwd=str(folder.workspace))).session_id
+            assert await person.prompt(session, WORK) == "end_turn"
+            assert await person.prompt(session, "/help") == "end_turn"
+            assert "/undo" in person.said()
+            assert times(folder) == 1
+    assert len(folder.names) == 1
 
 
 async def test_a_no_of_the_editor_refuses(tmp_path: Path) -> None:
@@ -117,6 +133,17 @@ async def test_an_editor_that_is_killed_finds_the_conversation_where_it_has_come
             await until(lambda: times(folder) == 1)
             await later.until(lambda shown: "It is done." in shown.said())
     assert len(folder.names) == 1
+
+
+async def test_an_editor_that_is_closed_in_mid_work_ends_the_agent_without_a_complaint(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as (folder, _):
+        async with editor(folder) as person:
+            session = (await person.agent.new_session(cwd=str(folder.workspace))).session_id
+            waiting = asyncio.create_task(person.prompt(session, WORK))
+            await person.until(lambda shown: shown.asked)
+        await gathered(waiting)
+        assert (person.code, person.complaints) == (0, "")
+        assert folder.state(folder.names[0]).approvals.open, "the conversation goes on"
 
 
 async def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
