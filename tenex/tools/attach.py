@@ -56,7 +56,7 @@ def attach_tool(workspace_of: WorkspaceOf, files: SentFiles) -> Tool:
 def _not_sent(file: FileForPerson, why: str) -> str:
     """What the agent is told of a file that could not be uploaded."""
     if file.text is None:
-        return f"Not sent: {why}. The person is told so with your answer. {file.place}."
+        return f"Not sent: {why}. The person is informed of it with your answer. {file.place}."
     if len(file.data) <= EXCERPT:
         return f"Not sent as a file ({why}). Its text goes to the person with your answer."
     begin = size_in_words(EXCERPT)

@@ -38,7 +38,7 @@ class Taken:
 
 
 class Scene:
-    """Conversations in threads of one room, and a relay that is told who works there."""
+    """Conversations in threads of one room, and a relay that is shown who works there."""
 
     def __init__(self, *, is_on: bool = True) -> None:
         self.relay = Taken()

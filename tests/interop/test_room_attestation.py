@@ -1,4 +1,4 @@
-"""`tenex rooms attest`: an owner's signature lets agents in where only members may be, and stands in their profiles."""
+"""`tenex rooms attest`: an owner's signature lets agents in where only members may be, and is in their profiles."""
 
 import json
 from pathlib import Path
@@ -53,7 +53,7 @@ async def test_only_an_owner_of_the_project_attests_and_nothing_else_is_stored(t
         (("--owner-file", str(file)), {}, "is no owner of the project"),
         ((), {}, "The owner's secret key is needed"),
         ((), {"TENEX_OWNER_NSEC": "nsec1broken"}, "The owner's key was not read"),
-        (("--agent", "nobody"), {"TENEX_OWNER_NSEC": owner.nsec}, "There is no key 'nobody'"),
+        (("--agent", "ghost"), {"TENEX_OWNER_NSEC": owner.nsec}, "There is no key 'ghost'"),
         (("--tag", forged), {}, "--tag is for one key"),
         (("--tag", forged, "--agent", "executor"), {}, "its signature is not that owner's for this key"),
         (("--tag", "auth", "--agent", "executor"), {}, "it is no JSON"),

@@ -116,9 +116,9 @@ async def test_what_was_given_wrongly_is_refused_in_a_sentence(tmp_path: Path) -
             (("join", "nowhere"), "shows no room with the id or name 'nowhere'"),
             (("join", "twins"), "2 rooms have this name"),
             (("join", "twins", "--relay", "wss://other.example"), "is no relay of the settings that has rooms"),
-            (("join", "twins", "--relay", relay.url, "--agent", "nobody"), "2 rooms have this name"),
-            (("join", next(iter(relay.rooms)), "--agent", "nobody"), "There is no agent 'nobody'"),
-            (("invite", next(iter(relay.rooms)), "nobody"), "neither a key (npub1…) nor a name"),
+            (("join", "twins", "--relay", relay.url, "--agent", "ghost"), "2 rooms have this name"),
+            (("join", next(iter(relay.rooms)), "--agent", "ghost"), "There is no agent 'ghost'"),
+            (("invite", next(iter(relay.rooms)), "ghost"), "neither a key (npub1…) nor a name"),
         ]:
             code, printed, error = await place.rooms(*words)
             assert (code, printed) == (2, ""), words

@@ -151,7 +151,7 @@ async def test_a_file_that_a_person_sent_is_said_to_be_in_the_inbox(tmp_path: Pa
 
     lost = await attach(inbox, Uploads("no"), "/inbox/scan.bin")
     place = "It is among the files that were sent in this conversation: scan.bin."
-    assert lost.content == f"Not sent: no. The person is told so with your answer. {place}"
+    assert lost.content == f"Not sent: no. The person is informed of it with your answer. {place}"
     assert lost.files[0].instead.endswith(f"could not be sent: no. {place}]")
 
 
@@ -193,7 +193,7 @@ async def test_where_no_server_takes_it_text_goes_into_the_message(
     binary = await attach(workspace, uploads, "chart.bin")
     assert not binary.ok
     assert binary.content == (
-        f"Not sent: {why}. The person is told so with your answer. It is in the workspace: chart.bin."
+        f"Not sent: {why}. The person is informed of it with your answer. It is in the workspace: chart.bin."
     )
     (file,) = binary.files
     place = "It is in the workspace: chart.bin."
@@ -228,7 +228,7 @@ async def test_where_no_server_takes_it_the_page_of_the_conversation_has_it(work
     (workspace.root / "short.txt").write_text("short")
     place = "t can be loaded from the page of this conversation (`tenex web`)"
     said, instead = await attached("chart.bin")
-    assert said.startswith(f"Not sent: no room; i{place}. The person is told so")
+    assert said.startswith(f"Not sent: no room; i{place}. The person is informed of it")
     assert instead == f"[chart.bin (application/octet-stream, 3 bytes) could not be sent: no room. I{place}.]"
     assert (await attached("long.txt"))[1].endswith(f"[The rest was not sent: no room. I{place}.]")
     assert (await attached("short.txt"))[1] == "short.txt:\n\n```\nshort\n```"
