@@ -411,6 +411,8 @@ class ClientConnection:
             return str(fault)
         log.info("relay.authenticated", relay=self._url, accepted=ok.accepted, answer=printable(ok.text))
         self.is_auth_final = read_answer(ok.text).action is ReasonAction.FINAL
+        if ok.accepted:
+            self._traits.note_authenticated(identity.public)
         return "" if ok.accepted else printable(ok.text) or "it refused the AUTH"
 
     def _handle(self, text: str | bytes) -> Awaitable[None] | None:

@@ -234,15 +234,18 @@ class RelayPool:
             except (OSError, TimeoutError):  # the connection tries it again
                 pass
         connection = self._connection_for(self._relay(relay).url, event.pubkey)
-        refusal = connection.traits.refused_kinds.get(event.kind)
+        refusal = connection.traits.refusal(event)
         if refusal is not None:
             return PublishOutcome(accepted=False, detail=refusal)
         outcome = await connection.publish(event)
-        if outcome.accepted or not is_one_key_answer(outcome.detail):
-            return outcome
-        connection.traits.note_one_key()
-        other = self._connection_for(connection.url, event.pubkey)
-        return outcome if other is connection else await other.publish(event)
+        if not outcome.accepted and is_one_key_answer(outcome.detail):
+            connection.traits.note_one_key()
+            other = self._connection_for(connection.url, event.pubkey)
+            if other is not connection:
+                outcome = await other.publish(event)
+        if not outcome.accepted and not outcome.is_outdated:
+            connection.traits.note_refusal(event, outcome.detail)
+        return outcome
 
     def has_room(self, relay: str) -> bool:
         """Whether `offer` would send to that relay now; `relay` is a canonical URL."""

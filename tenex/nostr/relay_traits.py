@@ -8,6 +8,9 @@ from typing import Final
 
 from tenex.core.ids import PublicKey
 
+from .events import Event
+from .turn_costs import TURN_COST
+
 _ONE_KEY: Final = re.compile(r"already authenticated|does not match authenticated identity", re.IGNORECASE)
 """Answers to the AUTH of a second key, and to an event of another key than the connection's."""
 
@@ -34,6 +37,8 @@ class RelayTraits:
     """Whether it takes one AUTH (NIP-42) to a connection, so that each of our keys needs a connection of its own."""
     refused_kinds: dict[int, str] = field(default_factory=dict)
     """The kinds of events that it does not take, with its answer: they are not sent to it again."""
+    refused_costs: dict[PublicKey, str] = field(default_factory=dict)
+    """Our keys of which it takes no report of a cost, with its answer, until they show themselves by another AUTH."""
     sent_at: defaultdict[PublicKey, deque[float]] = field(default_factory=lambda: defaultdict(deque))
     """When events were sent in the last minute, by the key of the connection, on the loop's clock."""
     learnt: list[Callable[[], object]] = field(default_factory=list)
@@ -43,6 +48,20 @@ class RelayTraits:
         """Learn from the refusal of an event of a kind."""
         if _UNKNOWN_KIND.match(text):
             self.refused_kinds[kind] = text
+
+    def note_refusal(self, event: Event, text: str) -> None:
+        """Learn from the final refusal of an event: as no one waits for a report of a cost, it is not sent again."""
+        if event.kind == TURN_COST:
+            self.refused_costs[event.pubkey] = text
+
+    def note_authenticated(self, key: PublicKey) -> None:
+        """Note that the relay knows a key of ours, and whose it is, by another AUTH."""
+        self.refused_costs.pop(key, None)
+
+    def refusal(self, event: Event) -> str | None:
+        """What the relay has answered to such an event, and would again; None if it may take this one."""
+        is_cost = event.kind == TURN_COST
+        return self.refused_kinds.get(event.kind) or (self.refused_costs.get(event.pubkey) if is_cost else None)
 
     def note_sent(self, key: PublicKey, now: float) -> None:
         """Count an event that a connection of one key sends."""

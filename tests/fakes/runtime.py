@@ -34,6 +34,7 @@ from tenex.core.ports import (
     Prompt,
     PublishOutcome,
     ToolResult,
+    TurnCost,
     UnsignedEvent,
     Wrap,
     ignore_text,
@@ -260,6 +261,9 @@ class World:
         return False
 
     def closing(self, draft: OutgoingMessage, event: EventId) -> tuple[UnsignedEvent, ...]:
+        return ()
+
+    def cost_report(self, draft: OutgoingMessage, cost: TurnCost) -> tuple[UnsignedEvent, ...]:
         return ()
 
     def redated(self, event: UnsignedEvent, created_at: int) -> UnsignedEvent:
