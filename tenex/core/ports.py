@@ -313,7 +313,7 @@ class Directory(Protocol):
         """The chat that a conversation was begun in (`trust.chat_of`); "" for any other."""
 
     def newest_in(self, room: str) -> tuple[ConversationId, str] | None:
-        """The conversation with these people that began last, and its title; None for none."""
+        """The conversation with these people, or of this chat, that began last, and its title; None for none."""
 
 
 class Quotations(Protocol):
