@@ -55,6 +55,7 @@ from tenex.nostr.subscriptions import Listener
 from tenex.nostr.threading import KINDS
 from tenex.nostr.threading.base import group_of
 from tenex.nostr.threading.direct import ENCRYPTED
+from tenex.nostr.turn_costs import TURN_COST
 from tenex.nostr.unread_kinds import UNREAD_KINDS
 from tenex.operations.copying import adopt_lessons
 from tenex.operations.doctor.files import access
@@ -120,6 +121,8 @@ if TYPE_CHECKING:
 
 log = get_logger(__name__)
 
+SIGNED_KINDS: Final = (*KINDS, *PROMPT_KINDS, ENCRYPTED, TURN_COST)
+"""What is signed of what conversations send."""
 MOST_FAREWELL: Final = 2.0
 """Seconds that features have at a stop."""
 
@@ -537,7 +540,7 @@ class Application:
             prompter=current,
             kind_runner=current,
             outbox=Outbox(
-                Publisher(self.pool, self.keys, (*KINDS, *PROMPT_KINDS, ENCRYPTED), self.sign, self.rooms.fallback),
+                Publisher(self.pool, self.keys, SIGNED_KINDS, self.sign, self.rooms.fallback),
                 self.signing.is_remote if self.signing is not None else lambda _: False,
             ),
             policy=current.policy,

@@ -3,7 +3,7 @@
 settings + what stays -> a Configuration, or every fault at once
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from tenex.llm.scripted import Pace
 from tenex.nostr.keys import Key, KeyRing, RemoteKey, npub, parse_project_address, parse_public_key
 from tenex.nostr.profiles import Identity
 from tenex.nostr.rooms import Answers, RoomRules
+from tenex.nostr.threading.base import Tag
 from tenex.output_states.model import OnProgress
 from tenex.prompting import PromptLibrary
 from tenex.prompting.prompter import ConversationPrompter
@@ -247,6 +248,7 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
         name=settings.project.name,
         model=settings.models.for_router()[0],
     )
+    attestations = read_attestations(ground.places)
     policy = Policy(
         roster={slug: agent for slug, agent in roster.items() if agent.kind is not AgentKind.ORCHESTRATOR},
         tools=tools.rules(),
@@ -269,6 +271,7 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
         },
         disabled=unusable,
         disabled_agents=disabled_slugs,
+        cost_owners=_cost_owners(settings, attestations, people.owners),
         # the router's are about its decisions, and recorded without any reflection
         has_lessons=lambda: any(known.agent != project.slug for known in ground.book.all_lessons()),
     )
@@ -299,7 +302,7 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
     return Configuration(
         settings=settings,
         project_event=project_event,
-        attestations=read_attestations(ground.places),
+        attestations=attestations,
         models=choices(configured, library),
         configured_models={slug: configured_models(configured, library, slug) for slug in library.definitions},
         keys=keys,
@@ -452,6 +455,16 @@ def room_rules(settings: Settings) -> RoomRules:
         members_may_write=rooms.writers == "members",
         answers=Answers(rooms.answers),
     )
+
+
+def _cost_owners(
+    settings: Settings, attestations: Mapping[PublicKey, Tag], owners: Collection[PublicKey]
+) -> dict[PublicKey, PublicKey]:
+    """Who is informed of the costs of a key of ours: who has attested it, while they are an owner."""
+    if not settings.rooms.costs:
+        return {}
+    attested = {key: PublicKey(tag[1]) for key, tag in attestations.items()}
+    return {key: owner for key, owner in attested.items() if owner in owners}
 
 
 def sent_files(settings: Settings, ground: StaticContext) -> SentFiles:

@@ -381,6 +381,8 @@ class Policy:
     """What a mention would begin and that cannot be used, each with its faults."""
     disabled_agents: Mapping[Slug, tuple[str, ...]]
     """Agents whose files have faults, each with them."""
+    cost_owners: Mapping[PublicKey, PublicKey]
+    """Who is informed in rooms of what the answers of a key of ours cost: its owner; empty unless that is wanted."""
     has_lessons: Callable[[], bool] = field(compare=False)
     """Whether agents have recorded a lesson in this project; what is decided by it is recorded, so no replay asks."""
 
@@ -440,5 +442,6 @@ def default_policy(*, roster: Mapping[Slug, Agent], tools: Mapping[str, ToolRule
         kinds={},
         disabled={},
         disabled_agents={},
+        cost_owners={},
         has_lessons=lambda: False,
     )

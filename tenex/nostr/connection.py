@@ -11,12 +11,13 @@ from typing import Any, Final
 from websockets.exceptions import ConnectionClosed
 
 from tenex.core.errors import RelayUnavailable
+from tenex.core.ids import PublicKey
 from tenex.log import get_logger
 
 from .events import Sign, sign_here, to_wire, unsigned_event
 from .filters import Filter
 from .keys import Key
-from .relay_traits import RelayTraits, is_one_key_answer
+from .relay_traits import RelayTraits
 from .retry import ReasonAction, is_worth_logging, printable, read_answer
 from .timeouts import RelayTimeouts, TokenBucket
 from .websocket import RelaySocket
@@ -50,7 +51,17 @@ MOST_IDENTITIES: Final = 20
 """Keys that are shown to a relay beside the first: as many as a large project has agents."""
 _EVENT: Final = '["EVENT"'
 _COUNTED: Final = ('["REQ"', _EVENT)
+_FOR_NOW: Final = ("error", "rate-limited")
+"""The prefixes (NIP-01) of refusals that are of the moment, and not of a key."""
 _TOO_BIG: Final = 1009  # RFC 6455: the frame was more than the other side takes
+
+
+TryAlone = Callable[[Key], Awaitable[bool]]
+"""Shows the relay a key on a connection of its own; whether it is accepted there."""
+
+
+async def _never_tried(_: Key) -> bool:
+    return False
 
 
 class Request:
@@ -141,6 +152,7 @@ class ClientConnection:
         more_identities: Callable[[], Iterable[Key]] = tuple,
         sign: Sign = sign_here,
         traits: RelayTraits | None = None,
+        try_alone: TryAlone = _never_tried,
     ) -> None:
         self._ws = socket_
         self._url = url
@@ -148,6 +160,7 @@ class ClientConnection:
         self._more_identities = more_identities
         self._sign = sign
         self._traits = traits or RelayTraits()
+        self._try_alone = try_alone
         self._timeouts = timeouts
         self._now = now
         self._loop = asyncio.get_running_loop()
@@ -177,6 +190,8 @@ class ClientConnection:
         """Whether the last AUTH failed for a reason that will be the same the next time."""
         self._authenticated: tuple[str | None, str, float] = (None, "", 0.0)
         """The last challenge answered, why the answer was refused ("" if it was not), and when."""
+        self._shown: dict[PublicKey, bool] = {}
+        """Our keys that were shown to the relay for that challenge, each with whether it was accepted."""
         self._auth_lock = asyncio.Lock()
         self._notices = 0
         linux = sys.platform == "linux"
@@ -357,11 +372,16 @@ class ClientConnection:
             answered, why, at = self._authenticated
             is_old = self._loop.time() - at > self._timeouts.auth_timeout
             if challenge != answered or (why and is_old):
+                self._shown.clear()
                 why = await self._authenticate(self._identity, challenge)
                 if not why:
                     await self._show_more_identities(self._identity, challenge)
                 self._authenticated = (challenge, why, self._loop.time())
             return why
+
+    def was_accepted(self, key: PublicKey) -> bool | None:
+        """Whether the relay has accepted a key of ours here; None if it was not shown, or it gave no clear answer."""
+        return self._shown.get(key)
 
     @property
     def was_challenged(self) -> bool:
@@ -383,11 +403,39 @@ class ClientConnection:
         others = (key for key in self._more_identities() if key != identity)
         more = list(islice(others, MOST_IDENTITIES))
         if more:
-            answers = await asyncio.gather(*(self._authenticate(key, challenge) for key in more))
-            if any(map(is_one_key_answer, answers)):
-                self._traits.note_one_key()
-            else:
+            await asyncio.gather(*(self._authenticate(key, challenge) for key in more))
+            await self._learn_from_refusals(more)
+            if not self._traits.takes_one_key:
                 await self._authenticate(identity, challenge)
+
+    async def shows(self, key: Key) -> bool:
+        """Show one more of our keys, where the relay has asked for AUTH and knows another by it; whether it knows it.
+
+        An event of a key that it does not know here may be refused for that alone.
+        """
+        async with self._auth_lock:
+            challenge, why, _ = self._authenticated
+            if challenge is None or why or self._traits.takes_one_key or self._identity is None:
+                return False
+            if key.public not in self._shown:
+                await self._authenticate(key, challenge)
+                await self._learn_from_refusals([key])
+                if self._shown.get(key.public):
+                    await self._authenticate(self._identity, challenge)
+                    return True
+            return False
+
+    async def _learn_from_refusals(self, keys: Sequence[Key]) -> None:
+        """Try the keys that the relay refuses beside another on connections of their own, one after the other.
+
+        If one is accepted there, the relay takes one key to a connection. One that is refused there too is not tried
+        again by this process, or until the relay has accepted it.
+        """
+        for key in keys:
+            is_refused = self._shown.get(key.public) is False
+            if is_refused and key.public not in self._traits.refused_keys and await self._try_alone(key):
+                self._traits.note_one_key()
+                return
 
     async def _authenticate(self, identity: Key, challenge: str) -> str:
         self.is_auth_final = False
@@ -410,7 +458,12 @@ class ClientConnection:
         except RelayUnavailable as fault:
             return str(fault)
         log.info("relay.authenticated", relay=self._url, accepted=ok.accepted, answer=printable(ok.text))
-        self.is_auth_final = read_answer(ok.text).action is ReasonAction.FINAL
+        answer = read_answer(ok.text)
+        self.is_auth_final = answer.action is ReasonAction.FINAL
+        if ok.accepted:
+            self._traits.note_authenticated(identity.public)
+        if ok.accepted or answer.prefix not in _FOR_NOW:
+            self._shown[identity.public] = ok.accepted
         return "" if ok.accepted else printable(ok.text) or "it refused the AUTH"
 
     def _handle(self, text: str | bytes) -> Awaitable[None] | None:

@@ -260,7 +260,8 @@ class Rooms:
         if room is None or not room.is_direct or not room.ours or message.by_machine or message.edits is not None:
             return message
         is_for_agent = len(room.ours) == 1 and room.ours[0] != self._identity
-        return replace(message, starts=True, mentions=message.mentions or (room.ours if is_for_agent else ()))
+        mentions = message.mentions or (room.ours if is_for_agent else ())
+        return replace(message, starts=True, is_direct=True, mentions=mentions)
 
     def scheme_of(self, event: Event, relay: str) -> ThreadingScheme | None:
         """How messages of the room of an event are read and answered, if it is one with threads."""
