@@ -1,12 +1,12 @@
 """The conversations that match a filter or a query, those that cannot be read among them, as rows for programs."""
 
 from collections.abc import Callable
-from typing import Any, Final, get_args
+from typing import Any, Final
 
-from tenex.core.cycle.state import Status
 from tenex.core.errors import StoreDamaged
 from tenex.core.ids import ConversationId
-from tenex.core.projection import STUCK, partner
+from tenex.core.projection import partner
+from tenex.core.text.state_words import STATES
 from tenex.store.conversations import Conversations
 from tenex.store.index import Shown
 from tenex.store.index_reader import Catalogue, open_catalogue
@@ -19,7 +19,8 @@ from tenex.store.view_reader import read_view
 
 QUARANTINED: Final = "quarantined"
 UNREAD: Final = "unread"
-STATUSES: Final = (*get_args(Status), *STUCK, QUARANTINED, UNREAD)
+STATUSES: Final = tuple(name for name in STATES if name != "suspended")
+"""What a list can be asked for: only a running daemon knows which conversations are suspended."""
 
 Notice = Callable[[str], None]
 """Takes a sentence about what was left out or read otherwise."""

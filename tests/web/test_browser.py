@@ -209,7 +209,7 @@ async def test_what_only_a_person_can_fix_is_on_the_front_page_as_long_as_it_las
             assert await page.locator("#open").inner_text() == "1"
 
             folder.let_go()
-            await folder.write("/continue", to=name)
+            await page.get_by_role("button", name="Continue now").click()
             await stuck.wait_for(state="detached")
             await folder.until(name, "ended")
             assert await page.title() == f"Waiting for you · {pages.site.name}"
