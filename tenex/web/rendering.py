@@ -24,6 +24,8 @@ from tenex.core.text.state_words import STATES, by_state_word, state_word
 from tenex.core.work.turn import OrchestratorTurn
 from tenex.store.search_words import CLOSE, OPEN
 
+from .times import when
+
 FOLDER: Final = Path(__file__).parent
 STATIC: Final = FOLDER / "static"
 MARKDOWN_CHARACTERS: Final = 8_000
@@ -196,6 +198,7 @@ def environment() -> Environment:
         "state_meaning": state_meaning,
         "state_word": state_word,
         "usage_of": usage_of,
+        "when": when,
     }
     made.tests["state"] = STATES.__contains__
     return made

@@ -9,10 +9,12 @@ from tenex.core.ids import ConversationId
 from tenex.core.projection import STUCK
 from tenex.core.text.state_words import CONTINUES, STATES, waits_for
 from tenex.operations.asks import ORDER, Ask
+from tenex.operations.listing import UNREAD
 from tenex.store.search import Filter
 
 from .source import Source
 
+WAITING: Final = "waiting"
 MOST: Final = 50
 """Conversations of each state that are looked into."""
 
@@ -46,6 +48,14 @@ class Waits:
     """Whether more conversations wait than were looked into."""
 
     @property
+    def stuck_by_cause(self) -> Sequence[Sequence[Stuck]]:
+        """Those with the same state and the same cause together: one refused key holds many."""
+        groups: dict[tuple[str, ...], list[Stuck]] = {}
+        for one in self.stuck:
+            groups.setdefault((one.status, one.remedy, *one.reasons), []).append(one)
+        return list(groups.values())
+
+    @property
     def number(self) -> int:
         """How much of it somebody else waits for."""
         return len(self.decisions) + len(self.stuck)
@@ -53,26 +63,33 @@ class Waits:
 
 async def what_waits(source: Source) -> Waits:
     """Look into the conversations that wait or are stuck; one that has not changed is not read again."""
-    rows, notices = await source.rows(Filter(status="waiting"), MOST)
+    rows, notices = await source.rows(Filter(), -1)
+    of_status = {
+        status: [row for row in rows if row["status"] == status][:MOST] for status in (WAITING, UNREAD, *STUCK)
+    }
+    if unread := len(of_status[UNREAD]):
+        notices.append(f"skipped {unread} unreadable conversations; `tenex conversations verify` names them")
+
     asks: list[Ask] = []
-    for row in rows:
+    for row in of_status[WAITING]:
         try:
             asks += (await source.asks(ConversationId(row["id"]))).asks
         except TenexError as fault:
             notices.append(f"{row['id'][:12]}: {fault}")
     asks.sort(key=lambda ask: ask.since)
 
-    stuck: list[Stuck] = []
-    for status in STUCK:
-        found, _ = await source.rows(Filter(status=status), MOST)
-        stuck += [await _stuck(source, ConversationId(row["id"]), row["title"], status) for row in found]
+    stuck = [
+        await _stuck(source, ConversationId(row["id"]), row["title"], status)
+        for status in STUCK
+        for row in of_status[status]
+    ]
     stuck += [_stopped(ask) for ask in asks if ask.waiting_for in CONTINUES]
     return Waits(
         decisions=[ask for ask in asks if ORDER[ask.kind] == 0],
         stuck=stuck,
         turns=[ask for ask in reversed(asks) if ORDER[ask.kind] and ask.waiting_for not in CONTINUES],
         notices=notices,
-        is_cut=len(rows) == MOST,
+        is_cut=len(of_status[WAITING]) == MOST,
     )
 
 

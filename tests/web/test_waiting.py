@@ -51,7 +51,7 @@ async def test_what_does_not_go_on_is_named_with_its_cause_and_what_to_do(
     await rewrite(data, {TWO: renamed(TWO, scenario().journal)})
     async with served(data) as pages:
         page = await pages.get("/")
-        section = next(e for e in page.all("section") if e.attributes.get("aria-labelledby") == "stuck")
+        (section,) = page.all("section", aria_label=status)
         assert cause in section.text
         assert STATES[status].remedy.replace("`", "") in section.text
         assert ("Continue now" in section.text) == has_button

@@ -74,6 +74,7 @@ function replace(id, html) {
   const made = parsed(html).getElementById(id);
   if (old && made) {
     old.replaceWith(document.importNode(made, true));
+    document.dispatchEvent(new Event("renewed"));
   }
 }
 
@@ -169,11 +170,13 @@ async function refresh() {
     replace("turns", html);
     renewChanged("files", html);
     document.dispatchEvent(new Event("asks"));
+    document.dispatchEvent(new Event("renewed"));
     return;
   }
   const made = parsed(html).querySelector(part);
   if (made && !old.contains(document.activeElement)) {
     old.replaceWith(document.importNode(made, true));
+    document.dispatchEvent(new Event("renewed"));
   }
 }
 
