@@ -85,6 +85,8 @@ class Ask:
     """What the answer `always` to all of them would allow."""
     number: str = ""
     """By which the command line names a request."""
+    waiting_for: str = ""
+    """Of a turn, as `Glance.waiting_for`."""
     expires_at: Millis = Millis(0)
     """When it is refused without an answer; 0 for never."""
 
@@ -113,7 +115,7 @@ def asks_of(state: Conversation, records: Iterable[r.Record]) -> list[Ask]:
     last = sent[-1] if sent else None
     is_decision = last is not None and last.asks and state.cycle.waiting_for != "user"
     kind: Kind = DECISIONS.get(last.asks, "turn") if last is not None and is_decision else "turn"
-    return [_ask(state, kind, last)]
+    return [_ask(state, kind, last, waiting_for=state.cycle.waiting_for)]
 
 
 def replied_by(state: Conversation, message: r.MessageSent | None) -> Replied | None:

@@ -22,6 +22,7 @@ from tenex.core.errors import TenexError
 from .conversation_pages import ConversationPages
 from .daemon_pages import DaemonPages
 from .guard import COOKIE, Guard, fields_of, is_our_port
+from .list_pages import ListPages
 from .rendering import STATIC, page
 from .reply_pages import ReplyPages
 from .site import Page, Site
@@ -31,6 +32,7 @@ ICON: Final = "icon.svg"
 FILES: Final = {
     "tenex.css": "text/css",
     "live.js": "text/javascript",
+    "times.js": "text/javascript",
     "login.js": "text/javascript",
     "sign.js": "text/javascript",
     ICON: "image/svg+xml",
@@ -61,6 +63,7 @@ def routes_of(site: Site) -> list[BaseRoute]:
         Route("/logout", _Logout(site).answer, methods=["POST"]),
         Route("/link", _Link(site).answer, methods=["POST"]),
         Route("/static/{name}", _static),
+        *ListPages(site).routes(),
         *ConversationPages(site).routes(),
         *ReplyPages(site).routes(),
         *TimePages(site).routes(),

@@ -17,6 +17,7 @@ from playwright.async_api import Browser, Page, async_playwright
 
 from tenex.core.delivery.records import MessageSent
 from tenex.core.identity.records import ConversationStarted
+from tenex.core.ids import ConversationId
 from tenex.core.records import ApprovalRequested
 from tenex.core.text.foreign import well_formed
 from tenex.nostr.embedded import embedded_relay
@@ -178,12 +179,18 @@ async def test_a_list_goes_on_by_itself_but_not_over_what_is_being_written(data:
         await page.goto(f"{pages.base}/")
         await page.locator("textarea").fill("I am still thinking")
         await list_.goto(f"{pages.base}/conversations")
-        await list_.locator(".rows .chip").first.wait_for()
+        await list_.locator("#rows .chip").first.wait_for()
         await page.locator("#connection").get_by_text("No daemon is running").wait_for()
         await list_.locator("#connection").get_by_text("No daemon is running").wait_for()
         write_more = split(TWO)[1]
         await append(data, TWO, *write_more)
-        await list_.locator(".rows li").filter(has_text="ended").nth(1).or_(list_.locator(".rows li")).first.wait_for()
+        await (
+            list_.locator("#rows .row")
+            .filter(has_text="ended")
+            .nth(1)
+            .or_(list_.locator("#rows .row"))
+            .first.wait_for()
+        )
         assert await page.locator("textarea").input_value() == "I am still thinking"
         check(seen, pages)
 
@@ -204,12 +211,12 @@ async def test_what_only_a_person_can_fix_is_on_the_front_page_as_long_as_it_las
             name = await folder.write("Create hello.py that prints hello")
             stuck = page.get_by_role("heading", name="1 conversation cannot go on")
             await stuck.wait_for()
-            assert "connection refused" in (await page.locator("#broken .why").inner_text()).lower()
+            assert "connection refused" in (await page.locator("#broken .cause").last.inner_text()).lower()
             assert await page.title() == f"(1) Waiting for you · {pages.site.name}"
             assert await page.locator("#open").inner_text() == "1"
 
             folder.let_go()
-            await folder.write("/continue", to=name)
+            await page.get_by_role("button", name="Continue now").click()
             await stuck.wait_for(state="detached")
             await folder.until(name, "ended")
             assert await page.title() == f"Waiting for you · {pages.site.name}"
@@ -217,6 +224,20 @@ async def test_what_only_a_person_can_fix_is_on_the_front_page_as_long_as_it_las
             await process.die()
             await page.get_by_text("no daemon is running, so nothing goes on").wait_for()
             check(seen, pages)
+
+
+async def test_ten_conversations_fit_on_a_screen(data: Path, browser: Browser) -> None:
+    names = [ConversationId(f"{number:064x}") for number in range(1, 15)]
+    await rewrite(data, {name: renamed(name, asking().journal) for name in names})
+    async with served(data) as pages, tab(browser, pages) as (page, seen):
+        await page.set_viewport_size({"width": 1280, "height": 800})
+        await page.goto(f"{pages.base}/conversations")
+        boxes = [await row.bounding_box() for row in await page.locator("#rows .row").all()]
+        assert len(boxes) == len(names)
+        assert sum(box is not None and box["y"] + box["height"] <= 800 for box in boxes) >= 10
+        exact = await page.locator("time.when").first.get_attribute("title")
+        assert "1970" in str(exact)
+        check(seen, pages)
 
 
 async def test_the_pages_are_used_by_keyboard_alone(pages: Served, browser: Browser) -> None:
@@ -470,7 +491,6 @@ async def test_a_file_that_comes_while_a_page_is_open_is_listed_and_saved(data: 
 
 
 async def test_an_exported_page_opens_as_a_file(data: Path, browser: Browser, tmp_path: Path) -> None:
-    from tenex.core.ids import ConversationId
     from tenex.store.format import CONVERSATION
     from tenex.store.journal_reader import peek
     from tenex.web.export import as_html
