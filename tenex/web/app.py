@@ -31,8 +31,10 @@ from .time_pages import TimePages
 ICON: Final = "icon.svg"
 FILES: Final = {
     "tenex.css": "text/css",
+    "talk.css": "text/css",
     "live.js": "text/javascript",
     "times.js": "text/javascript",
+    "talk.js": "text/javascript",
     "login.js": "text/javascript",
     "sign.js": "text/javascript",
     ICON: "image/svg+xml",

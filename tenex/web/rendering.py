@@ -24,6 +24,8 @@ from tenex.core.text.state_words import STATES, by_state_word, state_word
 from tenex.core.work.turn import OrchestratorTurn
 from tenex.store.search_words import CLOSE, OPEN
 
+from .story import Entry
+from .talk import Node, bar_of, end_of_result, items_of
 from .times import when
 
 FOLDER: Final = Path(__file__).parent
@@ -154,6 +156,11 @@ def number(value: int) -> str:
     return f"{value:,}"
 
 
+def span(took: int) -> str:
+    """A duration in ms, in words."""
+    return duration(took / 1000) if took >= 1000 else f"{took} ms"
+
+
 def usage_of(turn: OrchestratorTurn) -> Usage:
     """What a turn has taken, of all models."""
     return sum(turn.models.values(), NO_USAGE)
@@ -183,6 +190,7 @@ def environment() -> Environment:
     )
     made.filters |= {
         "by_state_word": by_state_word,
+        "bar_of": bar_of,
         "byte_size": byte_size,
         "clock": clock,
         "code": code,
@@ -190,12 +198,15 @@ def environment() -> Environment:
         "day": day,
         "dollars": dollars,
         "duration": duration,
+        "end_of_result": end_of_result,
+        "items": items_of,
         "local": local,
         "markdown": markdown,
         "matched": matched,
         "moment": moment,
         "number": number,
         "state_meaning": state_meaning,
+        "span": span,
         "state_word": state_word,
         "usage_of": usage_of,
         "when": when,
@@ -209,8 +220,8 @@ def page(template: str, values: Mapping[str, Any]) -> str:
     return environment().get_template(template).render(values)
 
 
-def entry_html(entry: Any, values: Mapping[str, Any]) -> str:
-    """One entry of a story, the same as on a whole page."""
+def entry_html(entry: Entry, values: Mapping[str, Any]) -> str:
+    """One entry of a story, the same as on a whole page; one of the work says where it belongs."""
     module = environment().get_template("entry.html").make_module(dict(values))
-    html: Markup = module.entry(entry)  # type: ignore[attr-defined]
+    html: Markup = module.node(Node(first=entry, entry=entry)) if entry.is_work else module.single(entry)  # type: ignore[attr-defined]
     return str(html)
