@@ -11,6 +11,9 @@ from typing import Any, Final, Literal, Protocol
 LINE_LIMIT: Final = 64 * 1024 * 1024
 """Bytes of one message of an agent: the content of a large file is in one. The `limit` of the stream that is read."""
 
+LOGIN_NEEDED: Final = -32000
+"""The protocol's error `Authentication required`."""
+
 
 class Process(Protocol):
     """An agent that has been started."""
@@ -38,7 +41,7 @@ class Deadlines:
     """How long an agent may take, in seconds."""
 
     start: float = 60.0
-    """For each answer to `initialize`, `session/new`, `session/resume` and `session/load`; agents in npm need 1 to 4 s."""
+    """For each answer until the session has begun; agents from npm need 1 to 4 s."""
     setting: float = 10.0
     """Until a mode or a model that was set can be read back."""
     silence: float = 900.0
@@ -195,7 +198,7 @@ class PromptFailed:
     @property
     def needs_login(self) -> bool:
         """Whether it answers `Authentication required`."""
-        return self.code == -32000
+        return self.code == LOGIN_NEEDED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
