@@ -155,9 +155,9 @@ class Agent:
         if "options" in self.habits:
             self.send({"id": id_, "result": {"configOptions": self.options()}})
             return
-        self.send({"id": id_, "result": {}})
         if "mute-mode" not in self.habits:
             self.update({"sessionUpdate": "current_mode_update", "currentModeId": self.mode})
+        self.send({"id": id_, "result": {}})
 
     def go_on(self, id_: int, method: str, session: str) -> None:
         if "accepts-any" in self.habits:
