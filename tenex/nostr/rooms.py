@@ -16,7 +16,7 @@ members. So a first message never gets an answer in the wrong place.
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
@@ -124,6 +124,13 @@ class Room:
 Place = tuple[str, str]
 """A relay, canonical, and the id of a room."""
 
+LearnNames = Callable[[str, Collection[PublicKey], PublicKey | None], Awaitable[None]]
+"""Reads the names of members at a relay, by the connection of a key of ours; None for the usual one."""
+
+
+async def _no_names(_relay: str, _members: Collection[PublicKey], _reader: PublicKey | None) -> None:
+    """Learn none."""
+
 
 class Rooms:
     """Knows the rooms of all relays, and keeps a subscription for each that a key of ours is in."""
@@ -136,6 +143,7 @@ class Rooms:
         now: Callable[[], float] = time.time,
         identity: PublicKey | None = None,
         is_named: Callable[[PublicKey], bool] = lambda _: False,
+        learn_names: LearnNames = _no_names,
     ) -> None:
         """Prepare.
 
@@ -146,10 +154,12 @@ class Rooms:
             now: the wall clock, in seconds.
             identity: the key of the pool's usual connections.
             is_named: whether somebody may write wherever they are.
+            learn_names: reads the names of members, before a room is read and a new member's message.
         """
         self._pool = pool
         self._identity = identity
         self._is_named = is_named
+        self._learn_names = learn_names
         self._own_keys = own_keys
         self._rules = rules
         self._now = now
@@ -511,6 +521,9 @@ class Rooms:
                 ours=tuple(sorted(member for member in members if member in own_keys)),
                 reader=key,
             )
+        rooms = [self._rooms[relay, room_id] for room_id in room_ids]
+        strangers = {member: None for room in rooms if room.ours for member in room.members if member not in own_keys}
+        await self._learn_names(relay, strangers.keys(), key)
         return True
 
     def _newest(self, events: Collection[Event], relay: str) -> dict[str, Event]:

@@ -183,7 +183,11 @@ class World:
         return chat_of(begun[0].address) if begun else ""
 
     def newest_in(self, room: str) -> tuple[ConversationId, str] | None:
-        begun = [(self.records(ConversationStarted, name), name) for name in self.books if room in (self.room_of(name), self.chat_of(name))]
+        begun = [
+            (self.records(ConversationStarted, name), name)
+            for name in self.books
+            if room in (self.room_of(name), self.chat_of(name))
+        ]
         newest = max(begun, key=lambda each: (each[0][0].at, each[1]), default=None)
         return None if newest is None else (newest[1], newest[0][0].title)
 
