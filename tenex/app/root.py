@@ -569,7 +569,7 @@ class Application:
             checks=LiveChecks(current),
         )
         self.observers: list[Observer] = [RecordLog(), self.daily, self.indicators, self.watch_stream, *observers]
-        self.observers += [self.room_typing, self.static.background, self.views, self.mcp_tools]
+        self.observers += [self.room_typing, self.static.background, self.views, self.mcp_tools, self.static.notices]
         self.observers += [observer for extension in self.extensions for observer in extension.observers]
         self.readable = Views(self.folder, self.disk)
         finders = (extension.quotations for extension in self.extensions)
