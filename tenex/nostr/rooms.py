@@ -32,7 +32,7 @@ from tenex.log import get_logger
 from .deletions import DELETIONS, ROOM_DELETION
 from .events import Event
 from .filters import Filter, names_a_room
-from .interactions import PRESS, ShownPrompt, shown_prompt
+from .interactions import EXTENSION, PRESS, ShownPrompt, shown_prompt
 from .pool import RelayPool
 from .reactions import REACTION
 from .threading import KINDS
@@ -171,6 +171,8 @@ class Rooms:
         self._no_room: dict[Place, str] = {}
         """Why rooms have no subscription."""
         self._prompts: dict[str, ShownPrompt] = {}
+        self._prompts_read: set[Place] = set()
+        """The rooms of which those that were there before are read."""
         self._held: dict[Place, list[Callable[[], None]]] = {}
         self._due: set[str] = set()
         """The relays that are to be looked at."""
@@ -445,12 +447,29 @@ class Rooms:
             if place[0] == relay and room.ours and place[1] not in seen_by and is_whole:
                 log.info("room.left", relay=relay, room=room.id)
                 self._rooms[place] = Room(relay=relay, id=room.id, name=room.name, has_threads=room.has_threads)
+        await self._read_prompts(relay)
         self._follow(relay)
         if not is_whole:  # what is read of a room that is found later begins where all were last known
             self._look_again(relay)
             return
         self._looked_at[relay] = looked_at
         self._pauses.pop(relay, None)
+
+    async def _read_prompts(self, relay: str) -> None:
+        """Read the words in which a relay has shown prompts, however old: people may answer them at any time."""
+        if EXTENSION not in self._pool.limits(relay).extensions:
+            return
+        signer = self._pool.rooms_key(relay)
+        for place, room in list(self._rooms.items()):
+            if place[0] != relay or not room.ours or place in self._prompts_read or not self._is_chosen(room):
+                continue
+            unread: list[str] = []
+            wanted: list[Filter] = [{"kinds": [CHAT], "authors": [signer], "#h": [room.id], "limit": MOST_PROMPTS}]
+            events = await self._pool.fetch(wanted, PATIENCE, unread, only=relay, key=room.reader)
+            if relay not in unread:
+                self._prompts_read.add(place)
+            for event in reversed(events):
+                self.on_event(event, relay)
 
     def _look_again(self, relay: str) -> None:
         """Look at a relay that has not answered everything soon, and ever later."""

@@ -171,7 +171,9 @@ async def test_nothing_is_lost_and_nothing_comes_twice_when_the_relay_fails_in_m
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault.lasts and not fault.hides_rooms], ids=str)
+@pytest.mark.parametrize(
+    "fault", [fault for fault in FAULTS if fault.lasts and not fault.hides_rooms], ids=lambda it: it.name
+)
 async def test_a_full_minute_of_it_with_the_usual_timeouts_loses_nothing(
     fault: Fault, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
