@@ -23,6 +23,7 @@ from tenex.nostr.threading.base import Tag
 from tenex.output_states.model import OnProgress
 from tenex.prompting import PromptLibrary
 from tenex.prompting.prompter import ConversationPrompter
+from tenex.runtime.notices import Notices
 from tenex.settings import ProjectPaths, Settings, check_paths, reload_settings
 from tenex.store.daemon_journal import DaemonJournal
 from tenex.tools.background import BackgroundCommands
@@ -89,6 +90,8 @@ class StaticContext:
     """Receives what agents write by states, private or not."""
     ask: Ask | None = None
     """Asks an agent or a workflow by its name, for nodes of missions."""
+    notices: Notices = field(default_factory=Notices)
+    """What chats were sent of answers that do not count."""
     background: BackgroundCommands = field(default_factory=BackgroundCommands)
     """Programs of agents that go on after their calls."""
     views: TurnViews | None = None
@@ -274,6 +277,7 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
         cost_owners=_cost_owners(settings, attestations, people.owners),
         # the router's are about its decisions, and recorded without any reflection
         has_lessons=lambda: any(known.agent != project.slug for known in ground.book.all_lessons()),
+        notices_in_a_day=ground.notices.in_a_day,
     )
     policy_of_programs = shell_policy(settings, has_sandbox=ground.has_sandbox)
     prompter = ConversationPrompter(

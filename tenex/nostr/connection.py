@@ -5,7 +5,7 @@ import socket
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from itertools import islice
+from itertools import count, islice
 from typing import Any, Final
 
 from websockets.exceptions import ConnectionClosed
@@ -173,7 +173,10 @@ class ClientConnection:
         self.lost = False
         self.is_flooded = False
         """It ended because the relay sent too many unrequested messages."""
-        self._outgoing: asyncio.Queue[tuple[str, _Publishing | Request | None]] = asyncio.Queue()
+        self._outgoing: asyncio.PriorityQueue[tuple[int, int, str, _Publishing | Request | None]]
+        self._outgoing = asyncio.PriorityQueue()
+        """Messages before REQs and all else, which at the slow rate may be many; the order of each is kept."""
+        self._queued = count()
         self._pace = TokenBucket(timeouts.frames_per_second, self._loop.time())
         self._is_slow = False
         if self._traits.takes_one_key:
@@ -204,7 +207,7 @@ class ClientConnection:
         try:
             while True:
                 self._is_idle = True
-                frame, cause = await self._outgoing.get()
+                *_, frame, cause = await self._outgoing.get()
                 self._is_idle = False
                 if isinstance(cause, Request) and cause.is_dropped:
                     continue
@@ -223,6 +226,10 @@ class ClientConnection:
         except TimeoutError:
             log.warning("relay.takes_nothing", relay=self._url)
             self.abort()
+
+    def _enqueue(self, frame: str, cause: _Publishing | Request | None) -> None:
+        is_message = isinstance(cause, _Publishing)
+        self._outgoing.put_nowait((0 if is_message else 1, next(self._queued), frame, cause))
 
     async def _until_allowed(self, frame: str) -> None:
         """Wait until the rate allows a frame; at the slow rate only frames are counted that relays count."""
@@ -278,7 +285,7 @@ class ClientConnection:
             request.closed.set_result(None)
             return request
         self._requests[sub_id] = request
-        self._outgoing.put_nowait((frame, request))
+        self._enqueue(frame, request)
         return request
 
     def drop(self, request: Request) -> None:
@@ -287,7 +294,7 @@ class ClientConnection:
         request.is_dropped = True
         frame = self.wire.close(request.id)
         if frame is not None and not self.lost:
-            self._outgoing.put_nowait((frame, None))
+            self._enqueue(frame, None)
 
     async def publish(self, event_id: str, frame: str, patience: float) -> Ok:
         """Send an event and wait for the relay's answer to it, which may also be a notice that it was too much.
@@ -314,7 +321,7 @@ class ClientConnection:
                     async with asyncio.timeout(patience):
                         await self._ws.send(frame)  # without a round of the loop for the task that writes
             else:
-                self._outgoing.put_nowait((frame, publishing))
+                self._enqueue(frame, publishing)
                 await publishing.sent.wait()
             async with asyncio.timeout(patience):
                 ok = await waiting
@@ -356,7 +363,7 @@ class ClientConnection:
         if not (self._has_quota() if is_rare else self.has_room):
             return False
         self._offers.add(frame)
-        self._outgoing.put_nowait((frame, None))
+        self._enqueue(frame, None)
         return True
 
     async def authenticate(self) -> str:

@@ -134,9 +134,8 @@ class Index:
         stored = self._tables.ask(schema.NEWEST_IN, room)
         names = [ConversationId(stored)] if isinstance(stored, str) else []
         for batch in (self._going, self._waiting):
-            places = [
-                name for name, kind, value in batch.facets if kind in (schema.ROOM, schema.CHAT) and value == room
-            ]
+            kinds = (schema.ROOM, schema.CHAT)
+            places = [name for name, kind, value in batch.facets if kind in kinds and value == room]
             names += [name for name in places if name not in batch.rows or not batch.rows[name].imported]
 
         def started(name: ConversationId) -> int:

@@ -131,6 +131,9 @@ async def test_a_talk_in_a_direct_channel_goes_on_until_its_author_begins_anothe
             await owner.until(lambda event: ["e", said, "", "reply"] in event["tags"], 60)
             return said
 
+        def given(name: str) -> list[str]:
+            return [record.event_id for record in of_kind(folder.records(name), r.CommandGiven)]
+
         async with serving(folder, server):
             first = await say(channel, "/status")
             second = await say(channel, "/help")
@@ -140,7 +143,6 @@ async def test_a_talk_in_a_direct_channel_goes_on_until_its_author_begins_anothe
             other = await say(channel, "/new /status")
             last = await say(channel, "/status")
             below = await owner.say(channel, "/help", ["e", second, "", "reply"])
-            given = lambda name: [record.event_id for record in of_kind(folder.records(name), r.CommandGiven)]  # noqa: E731
             await until(lambda: below in given(first))
         assert given(first) == [first, second, third, below]
         assert given(elsewhere) == [elsewhere]

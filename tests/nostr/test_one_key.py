@@ -149,6 +149,22 @@ async def test_a_key_is_shown_before_many_requests_are_sent_at_the_slow_rate() -
         assert before <= FAST.one_key_frames, "no more than may follow at once"
 
 
+async def test_a_message_does_not_wait_behind_many_requests_at_the_slow_rate() -> None:
+    patient = replace(FAST, one_key_frames=2, one_key_frames_per_second=10.0)
+    async with room_relay(Rules()) as relay, running(pool_of(relay, timeouts=patient), notes=NOTES) as pool:
+        rooms = [relay.make(f"room {number}", ALICE.public) for number in range(20)]
+        said = [note(f"{n}", kind=9, at=int(time.time()), tags=[["h", rooms[0]]]) for n in range(2)]
+        other = note(by=BOB, kind=9, at=int(time.time()), tags=[["h", relay.make("other", BOB.public)]])
+        assert (await pool.publish(other, relay.url)).accepted
+        await all_received(pool)
+        for room in rooms:
+            pool.subscribe_at(relay.url, room, [{"kinds": [9], "#h": [room]}], None)
+        relay.frames.clear()
+        assert all([(await pool.publish(event, relay.url)).accepted for event in said])
+        before = [word for _, key, word in relay.frames if key == ALICE.public].count("REQ")
+        assert before <= len(rooms) // 2
+
+
 async def test_requests_that_wait_for_their_turn_at_the_slow_rate_are_sent_once() -> None:
     """They wait longer in all than an answer to one is waited for."""
     patient = replace(FAST, one_key_frames=2, one_key_frames_per_second=20.0, probe_timeout=0.3, eose_timeout=0.3)
