@@ -2,11 +2,11 @@
 
 import io
 import json
-import time
 import logging
 import os
 import re
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
