@@ -525,7 +525,8 @@ def applying_checks(
 
 def environment_of(settings: Settings, where: ProjectPaths) -> ProjectEnvironment:
     """What programs find in the workspace."""
-    return ProjectEnvironment(where.workspace.resolve(), program_folders(settings))
+    is_sandboxed = settings.tools.shell.sandbox != "none"
+    return ProjectEnvironment(where.workspace.resolve(), program_folders(settings), is_sandboxed)
 
 
 def program_folders(settings: Settings) -> tuple[Path, ...]:
