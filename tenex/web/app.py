@@ -33,6 +33,7 @@ FILES: Final = {
     "tenex.css": "text/css",
     "live.js": "text/javascript",
     "times.js": "text/javascript",
+    "keys.js": "text/javascript",
     "login.js": "text/javascript",
     "sign.js": "text/javascript",
     ICON: "image/svg+xml",

@@ -169,6 +169,7 @@ async function refresh() {
     renewChanged("broken", html);
     replace("turns", html);
     renewChanged("files", html);
+    renewChanged("steer", html);
     document.dispatchEvent(new Event("asks"));
     document.dispatchEvent(new Event("renewed"));
     return;
