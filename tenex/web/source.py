@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +18,7 @@ from tenex.core.projection import Projection, activity_of, project, why_stuck
 from tenex.core.records import Record
 from tenex.core.snapshot import SnapshotRecord
 from tenex.nostr.threading.plain_text import plain_text
-from tenex.operations.asks import Ask, Kind, Replied, asks_of, newest_message, replied_by
+from tenex.operations.asks import Ask, Kind, Replied, asks_of, newest_message, replied_by, replied_to_root
 from tenex.operations.doctor.daemon import problems_in_status
 from tenex.operations.doctor.findings import Finding, PartProblems, fault
 from tenex.operations.listing import list_rows, list_with_choices, search_with_choices
@@ -30,7 +31,7 @@ from tenex.store.journal_reader import NEWEST, VIEW
 from tenex.store.search import Choices, Filter, Found
 from tenex.store.stats import Stats, total
 
-from .outcome import NO_DAEMON, NOT_SEEN, Outcome, outcome_of
+from .outcome import BEGUN, NO_DAEMON, NOT_SEEN, Outcome, outcome_of
 from .story import Entry, Sent, Story, sent_to
 from .talk import Show, chosen
 
@@ -258,7 +259,7 @@ class Source:
         if isinstance(records[0], SnapshotRecord) and _lacks_message(asks, records):
             records = await self._with_file_before(name, records)
             asks = asks_of(part.state, records)
-        replied = replied_by(part.state, newest_message(records))
+        replied = replied_by(part.state, newest_message(records)) or replied_to_root(part.state)
         stuck = why_stuck(activity_of(part.state))
         self._asks[name] = Asks(length=length, asks=asks, replied=replied, stuck=stuck)
         end = self._ends[name] = End(length=length, part=part, asks=self._asks[name])
@@ -316,6 +317,20 @@ class Source:
                         return outcome
                     await asyncio.sleep(LOOK)
         except (OSError, StoreError):  # a TimeoutError is an OSError
+            return NOT_SEEN
+
+    async def begins(self, name: ConversationId) -> Outcome:
+        """What becomes of a message that begins a conversation; its first record is waited for some seconds."""
+        if not await self.is_daemon_there():
+            return NO_DAEMON
+        try:
+            async with asyncio.timeout(EFFECT):
+                while True:
+                    with suppress(OSError, TenexError):
+                        if await self.folder.size(name):
+                            return BEGUN
+                    await asyncio.sleep(LOOK)
+        except TimeoutError:
             return NOT_SEEN
 
     async def files(self, name: ConversationId) -> list[StoredFile]:

@@ -3,17 +3,13 @@
 Where there is no Chromium the tests are skipped; `SHOTS=<folder>` keeps the screenshots.
 """
 
-import os
-import shutil
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 from unittest.mock import patch
 
 import pytest
-from playwright.async_api import Browser, Page, async_playwright
+from playwright.async_api import Browser, Page
 
 from tenex.core.delivery.records import MessageSent
 from tenex.core.identity.records import ConversationStarted
@@ -35,15 +31,12 @@ from tests.kits.web_answers import ADDRESSES
 from tests.service.kit import Folder, ordered
 from tests.service.person import until
 
+from .browser_kit import SHOTS, WIDER, Seen, check, needs_chromium, tab
 from .hostile import CORPUS
 from .kit import Served, append, asking, rewrite, served
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-SIZES = {"phone": (390, 844), "wide": (1280, 900)}
 SCHEMES: dict[Literal["light", "dark"], dict[str, Any]] = {"light": {}, "dark": {"runOnly": ["color-contrast"]}}
 """The rules of accessibility that are looked at in each scheme of colours: the dark one has other colours alone."""
-SHOTS = os.environ.get("SHOTS")
-WIDER = "document.documentElement.scrollWidth > innerWidth"
 PATHS = {
     **{page.name: page.path for page in MENU},
     "search": "/conversations?q=think&status=waiting",
@@ -59,7 +52,7 @@ PATHS = {
     "missing": "/c/nothing",
 }
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+pytestmark = needs_chromium
 
 LONG = "cd packages/frontend && npm run build -- --mode production --out-dir /tmp/a-very-long-name-without-spaces" * 3
 
@@ -69,56 +62,6 @@ async def ask_for_a_call(data: Path) -> None:
     calls = (("shell", {"command": LONG}), ("shell", {"command": "npm publish"}))
     scenario = asked(reply("I publish what is built.", *calls))
     await append(data, THREE, *renamed(THREE, scenario.journal))
-
-
-@dataclass
-class Seen:
-    """What a browser reports while a page is open."""
-
-    complaints: list[str] = field(default_factory=list)
-    requests: list[str] = field(default_factory=list)
-
-
-@pytest.fixture
-async def browser() -> AsyncIterator[Browser]:
-    arguments = ["--disable-dev-shm-usage", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
-        try:
-            yield browser
-        finally:
-            await browser.close()
-
-
-@asynccontextmanager
-async def tab(
-    browser: Browser, pages: Served, size: str = "wide", scheme: Any = "light", **more: Any
-) -> AsyncIterator[tuple[Page, Seen]]:
-    """A tab that is logged in by a link, and what the browser complains about in it."""
-    width, height = SIZES[size]
-    context = await browser.new_context(
-        viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce", **more
-    )
-    seen = Seen()
-    page = await context.new_page()
-    page.on("console", lambda message: seen.complaints.append(f"{message.type}: {message.text}"))
-    page.on("pageerror", lambda error: seen.complaints.append(f"error: {error}"))
-    page.on("dialog", lambda dialog: seen.complaints.append(f"dialog: {dialog.message}"))
-    page.on("request", lambda request: seen.requests.append(request.url))
-    await page.add_init_script(
-        "addEventListener('securitypolicyviolation', (event) => console.error('violation', event.violatedDirective))"
-    )
-    try:
-        await page.goto(f"{pages.base}/login#{pages.site.logins.new_token()}")
-        await page.wait_for_url(f"{pages.base}/")
-        yield page, seen
-    finally:
-        await context.close()
-
-
-def check(seen: Seen, pages: Served) -> None:
-    assert seen.complaints == []
-    assert [url for url in seen.requests if not url.startswith(f"{pages.url}/")] == []
 
 
 @pytest.mark.parametrize(("size", "scheme"), [("wide", "light"), ("phone", "dark")])

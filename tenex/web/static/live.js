@@ -101,6 +101,7 @@ async function refresh() {
     renewChanged("broken", html);
     replace("turns", html);
     renewChanged("files", html);
+    renewChanged("steer", html);
     document.dispatchEvent(new Event("asks"));
     document.dispatchEvent(new Event("renewed"));
     return;
@@ -126,6 +127,7 @@ function number(open) {
   if (open === undefined || !badge || badge.dataset.open === open) {
     return;
   }
+  document.dispatchEvent(new CustomEvent("waits", { detail: { now: Number(open), before: Number(badge.dataset.open) } }));
   badge.dataset.open = badge.textContent = open;
   badge.hidden = open === "0";
   document.title = `${open === "0" ? "" : `(${open}) `}${document.title.replace(/^\(\d+\) /, "")}`;
@@ -172,7 +174,9 @@ function finish(ask) {
 
 document.addEventListener("visibilitychange", () => {
   if (document.hidden) {
-    hangUp();
+    if (!(part === "#waiting" && window.Notification?.permission === "granted")) {
+      hangUp();
+    }
   } else if (address && !source) {
     listen();
     soon();
