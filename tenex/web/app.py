@@ -19,6 +19,7 @@ from starlette.types import ASGIApp
 
 from tenex.core.errors import TenexError
 
+from .change_pages import ChangePages
 from .conversation_pages import ConversationPages
 from .daemon_pages import DaemonPages
 from .guard import COOKIE, Guard, fields_of, is_our_port
@@ -64,6 +65,7 @@ def routes_of(site: Site) -> list[BaseRoute]:
         Route("/link", _Link(site).answer, methods=["POST"]),
         Route("/static/{name}", _static),
         *ConversationPages(site).routes(),
+        *ChangePages(site).routes(),
         *ReplyPages(site).routes(),
         *TimePages(site).routes(),
         *DaemonPages(site).routes(),
