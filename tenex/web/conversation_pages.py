@@ -24,11 +24,15 @@ from .maps import map_of
 from .site import Page, Site, id_of, number_of, stream
 from .story import shortened
 from .talk import SHOWS, checks_of
-from .timeline import timeline_of
+from .timeline import LEAST_WIDTH, timeline_of
 
 UNKNOWN: Final = "application/octet-stream"
 SAVED: Final = "sandbox; default-src 'none'"
 """The policy of a file that people or agents made."""
+PANEL: Final = 390
+"""Width of the timeline beside a conversation, in pixels."""
+PANEL_TURNS: Final = 6
+"""Turns in it, the newest."""
 FIND_CHARACTERS: Final = 200
 """Of words that are looked for in a conversation."""
 GIT_PATIENCE: Final = 10.0
@@ -109,17 +113,26 @@ class ConversationPages:
         """When what happened: the timeline, the graph and the turns."""
         name = id_of(request)
         end = await self.site.source.story(name)
+        shown = end.projection
+        ids = [str(turn.turn_id) for turn in (*shown.history.turns, *filter(None, (shown.open_turn,)))]
+        zoom = request.query_params.get("turn", "")
+        zoom = zoom if zoom in ids else ""
         is_part = bool(request.query_params.get("part"))
+        drawn = [zoom] if zoom else ids[-PANEL_TURNS:] if is_part else None
+        place = ids.index(zoom) if zoom else 0
         values = {
             "here": "conversations",
             "tab": "Time",
             "id": name,
-            "shown": end.projection,
+            "shown": shown,
             "checks": checks_of(end.state),
-            "timeline": timeline_of(end.projection),
+            "timeline": timeline_of(shown, turns=drawn, width=PANEL if is_part else LEAST_WIDTH),
             "map": map_of(end.state, end.ways),
             "is_part": is_part,
             "seqs": {entry.seq for entry in end.entries},
+            "zoom": zoom,
+            "before": ids[place - 1] if zoom and place else "",
+            "after": ids[place + 1] if zoom and place + 1 < len(ids) else "",
         }
         return await self.site.show(request, "time_part.html" if is_part else "time.html", values)
 

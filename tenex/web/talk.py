@@ -81,6 +81,7 @@ class Summary:
     """The line of folded work."""
 
     who: str
+    """The agents; without one what was done."""
     amounts: tuple[str, ...]
     failed: int
     """Calls and runs; how checks ended is among the amounts."""
@@ -143,10 +144,17 @@ def summary_of(entries: Sequence[Entry]) -> Summary:
         dollars(paid) if paid else "",
     )
     return Summary(
-        who=_names(agents) or ("Orchestrator" if any(entry.role == "model" for entry in entries) else ""),
+        who=_names(agents) or _what(entries),
         amounts=tuple(filter(None, amounts)),
         failed=sum(entry.result == "failed" and entry.role != "check" for entry in entries),
     )
+
+
+def _what(entries: Sequence[Entry]) -> str:
+    """What was done without an agent."""
+    if any(entry.role == "model" for entry in entries):
+        return "Orchestrator"
+    return entries[0].head if entries else ""
 
 
 def chosen(entries: Iterable[Entry], show: Show, words: str) -> list[Entry]:

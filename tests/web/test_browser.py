@@ -43,6 +43,7 @@ PATHS = {
     "story": f"/c/{ONE}",
     "failures": f"/c/{ONE}?show=failures",
     "time": f"/c/{ONE}/time",
+    "changes": f"/c/{ONE}/changes",
     "entry": f"/c/{ONE}/entry/20",
     "asked": f"/c/{TWO}",
     "approval": f"/c/{THREE}",

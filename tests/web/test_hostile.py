@@ -38,7 +38,7 @@ KNOWN = frozenset(OURS.split()) | {"h3", "h4", "h5", "h6", "em", "strong", "bloc
 ATTRIBUTES = """
     lang dir charset name content href rel type src class id aria-label aria-current aria-labelledby aria-hidden role
     tabindex method action value for rows cols maxlength required placeholder selected open data-stream data-part
-    data-open data-seq data-under data-node data-src data-about hidden d
+    data-open data-seq data-under data-node data-src hidden d
     text-anchor scope width height x y rx viewbox points title autocomplete spellcheck http-equiv start
 """
 

@@ -203,14 +203,30 @@ export async function look() {
 WIDE.addEventListener("change", look);
 look();
 
-// ---- what a bar says, by pointer, touch and keyboard ----
+// ---- what a bar says, by pointer and touch: the first touch says it, the second follows it ----
 
-for (const kind of ["pointerover", "focusin"]) {
-  document.addEventListener(kind, (event) => {
-    const bar = event.target.closest?.(".timeline [data-about]");
-    const about = bar?.closest(".drawn")?.querySelector(".about");
-    if (about) {
-      about.textContent = bar.dataset.about;
-    }
-  });
+function say(event) {
+  const bar = event.target.closest?.(".timeline a");
+  const about = bar?.closest(".drawn")?.querySelector(".about");
+  const text = bar?.getAttribute("aria-label");
+  if (!about || about.textContent === text) {
+    return false;
+  }
+  about.textContent = text;
+  return true;
 }
+
+let wasNew = false;
+document.addEventListener("pointerover", (event) => {
+  wasNew = say(event);
+});
+document.addEventListener(
+  "click",
+  (event) => {
+    if (event.pointerType === "touch" && wasNew && event.target.closest?.(".timeline a")) {
+      event.preventDefault();
+    }
+    wasNew = false;
+  },
+  true,
+);
