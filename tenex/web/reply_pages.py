@@ -173,7 +173,7 @@ class ReplyPages:
             kind="turn",
             replied=None,
             words=words,
-            is_from_waiting=False,
+            place="",
             last=0,
         )
         return fields, answer

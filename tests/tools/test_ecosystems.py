@@ -194,8 +194,8 @@ PROJECTS = {
 """By the name of the row, and more words where a row has several. That of Rust is in `test_toolchains`."""
 
 BY_FILES = {"java", "dotnet"}
-"""Rows that are not tried with their tools, whose tests need packages of a registry: `test_project_checks` tries them on
-files alone."""
+"""Rows that are not tried with their tools, whose tests need packages of a registry: `test_project_checks` tries
+them on files alone."""
 
 BESIDE = os.environ.get("TENEX_TEST_TOOLS", "")
 """A folder with programs that the system has not, such as `just`, `task`, `deno` and `bun`."""
