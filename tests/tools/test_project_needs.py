@@ -110,7 +110,7 @@ async def test_a_link_counts_if_the_sandbox_shows_what_it_leads_to(workspace: Wo
     program(root / "node_modules/pkg/cli.js")
     program(tools / "bin/plain")
     program(tools / "lib/inner")
-    links = {
+    links: dict[Path, str | Path] = {
         root / "node_modules/.bin/cli": "../pkg/cli.js",
         root / "node_modules/.bin/system": "/bin/sh",
         root / "node_modules/.bin/apart": tmp_path / "apart/bin/real",
