@@ -143,6 +143,12 @@ def test_an_agent_that_is_gone_is_reported_and_another_can_be_mentioned() -> Non
     assert agents(scenario) == [("executor",), ("planner",)]
 
 
+def test_the_list_of_commands_has_none_of_phases_and_workflows() -> None:
+    shown = talk("hello", "/help").sent_texts()[-1]
+    assert "/undo" in shown
+    assert not [name for name in ("/quick", "/skip", "/approve ", "/reject", "/set", "/pause") if name in shown]
+
+
 def test_an_undo_names_no_turn() -> None:
     scenario = talk("hello")
     scenario.undo = lambda _: UndoOutcome(since="turn-1 (executor)", files=("table.csv",), by_name=("table.csv",))

@@ -7,6 +7,7 @@ than none: it stops nothing and begins paid work.
 
 import re
 from dataclasses import fields, replace
+from itertools import chain
 from typing import Final
 
 from tenex.core import records as r
@@ -495,7 +496,7 @@ def resume(transaction: Transaction, name: str) -> None:
 
 
 def help_text(transaction: Transaction) -> str:
-    """All commands, and the names that a message can call."""
+    """The commands that mean something in this conversation, and the names that a message can call."""
     policy = transaction.policy
     agents = ", ".join(sorted(policy.routable))
     begun = ", ".join(sorted(policy.begun_by_mention))
@@ -504,7 +505,9 @@ def help_text(transaction: Transaction) -> str:
     if begun:
         mention += f"; in a new note it begins a conversation of its own: {begun}"
     lines = [HELP, mention]
-    for command in slash_commands().values():
+    own = kind_of_conversation(transaction.state)
+    of_kinds = (kind.commands for kind in all_kinds() if kind is own or kind.name in transaction.state.kinds)
+    for command in chain(COMMANDS, *of_kinds):
         usage = f" {command.usage}" if command.usage else ""
         lines.append(f"/{command.name}{usage}  {command.help}")
     if disabled:
