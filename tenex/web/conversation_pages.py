@@ -1,10 +1,9 @@
-"""The pages of conversations: what waits, the list, one story, and what belongs to it."""
+"""The pages of one conversation: its story, and what belongs to it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -13,13 +12,9 @@ from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from tenex.core.errors import UsageError
-from tenex.core.ids import ConversationId, Millis
+from tenex.core.ids import ConversationId
 from tenex.core.messages import AgentText, CallResult, ModelStep, Note, UserText
-from tenex.core.phases import Phase
 from tenex.core.records import Record, ToolCallCompleted, ToolCallStarted
-from tenex.nostr.keys import parse_public_key
-from tenex.operations.listing import STATUSES, row_json
-from tenex.store.search import Filter
 from tenex.store.stats import as_json
 from tenex.tools.shadow_git import CheckpointFailed
 
@@ -31,9 +26,6 @@ from .story import shortened
 from .talk import SHOWS, checks_of
 from .timeline import LEAST_WIDTH, timeline_of
 
-ROWS: Final = 50
-"""Conversations on a page; another press shows as many more."""
-MOST_ROWS: Final = 1_000
 UNKNOWN: Final = "application/octet-stream"
 SAVED: Final = "sandbox; default-src 'none'"
 """The policy of a file that people or agents made."""
@@ -56,23 +48,6 @@ class ConversationPages:
     def routes(self) -> list[BaseRoute]:
         """The addresses below that of the site."""
         return [
-            Page(
-                "/",
-                self.waiting,
-                title="Waiting",
-                shows="what only you can fix; open questions and decisions of all conversations, each with its "
-                "buttons, oldest first; below it where it is your turn",
-                commands=["status", "approvals list"],
-            ),
-            Route("/events", self.events),
-            Page(
-                "/conversations",
-                self.conversations,
-                title="Conversations",
-                shows="status, phase, cost and last words; what is new since this browser looked; filters and full-"
-                "text search; goes on by itself",
-                commands=["conversations list", "conversations search"],
-            ),
             Page(
                 "/c/{id}",
                 self.story,
@@ -100,73 +75,6 @@ class ConversationPages:
             Route("/c/{id}/diff/{seq:int}", self.diff),
             Route("/c/{id}/files/{folder}/{name}", self.file),
         ]
-
-    # ---- what waits ---------------------------------------------------------------------------------------------
-
-    async def waiting(self, request: Request) -> Response:
-        """What waits for a user, in all conversations."""
-        waits = await self.site.what_waits()
-        values = {
-            "here": "waiting",
-            "open": waits.number,
-            "problems": await self.site.source.problems(),
-            "stuck": waits.stuck,
-            # what is asked later comes below: nothing moves under a finger that is about to press
-            "decisions": waits.decisions,
-            "turns": waits.turns,
-            "notices": waits.notices,
-            **self.site.answering(request),
-            "is_cut": waits.is_cut,
-        }
-        if request.query_params.get("part"):
-            return await self.site.show(request, "waiting_part.html", values)
-        return await self.site.show(request, "waiting.html", values)
-
-    async def events(self, _: Request) -> Response:
-        """The stream of pages that show several conversations."""
-        if self.site.streams.is_full:
-            return PlainTextResponse("Too many pages are open.\n", HTTPStatus.SERVICE_UNAVAILABLE)
-        return stream(self.site.streams.of_all())
-
-    # ---- the list -----------------------------------------------------------------------------------------------
-
-    async def conversations(self, request: Request) -> Response:
-        """The conversations that a filter lets through, or that match a query."""
-        query = request.query_params
-        wanted = _filter_of(query)
-        limit = min(MOST_ROWS, number_of(request, "limit") or ROWS)
-        words = query.get("q", "").strip()
-        rows: list[dict[str, Any]] = []
-        fault = ""
-        notices: list[str] = []
-        try:
-            if words:
-                matches, notices = await self.site.source.search(words, wanted, limit)
-                rows = [
-                    {**row_json(match.row), "matches": match.matches, "excerpts": match.excerpts} for match in matches
-                ]
-            else:
-                rows, notices = await self.site.source.rows(wanted, limit)
-        except UsageError as error:
-            fault = str(error)
-        session = session_of(request)
-        for row in rows:
-            row["glimpse"] = await self.site.source.glimpse(row["id"])
-            row["is_new"] = session.is_new(row["id"], _ms_of(row.get("updated")))
-        chosen = {name: query.get(name, "") for name in ("q", "status", "phase", "agent", "since", "until")}
-        values = {
-            "here": "conversations",
-            "rows": rows,
-            "notices": notices,
-            "fault": fault,
-            "chosen": chosen,
-            "statuses": STATUSES,
-            "phases": list(map(str, Phase)),
-            "more": limit + ROWS if len(rows) == limit and limit < MOST_ROWS else 0,
-        }
-        return await self.site.show(request, "rows.html" if query.get("part") else "conversations.html", values)
-
-    # ---- one conversation ---------------------------------------------------------------------------------------
 
     async def story(self, request: Request) -> Response:
         """A conversation: its messages, and the work between them."""
@@ -297,32 +205,6 @@ class ConversationPages:
         return FileResponse(place, media_type=UNKNOWN, filename=name, headers={"content-security-policy": SAVED})
 
 
-def _filter_of(query: Mapping[str, str]) -> Filter:
-    """The fields of the list's form as a filter; what is none is not asked for."""
-    status = query.get("status", "")
-    phase = Phase.parse(query.get("phase", ""))
-    agent = query.get("agent", "").strip().removeprefix("@").lower()
-    with suppress(ValueError):
-        agent = parse_public_key(agent)
-    since, until = _midnight(query.get("since", "")), _midnight(query.get("until", ""), days=1)
-    return Filter(
-        status=status if status in STATUSES else "",
-        phase="" if phase is None else str(phase),
-        agent=agent,
-        since=since,
-        until=until,
-    )
-
-
-def _midnight(day: str, days: int = 0) -> Millis | None:
-    """The beginning of a day in the zone of this machine, so many days later; None where it is no day."""
-    try:
-        begin = datetime.strptime(day, "%Y-%m-%d") + timedelta(days=days)  # noqa: DTZ007 local, as it was typed
-        return Millis(int(begin.astimezone().timestamp() * 1000))
-    except (ValueError, OverflowError, OSError):
-        return None
-
-
 def _end_of(records: list[Record], seq: int) -> ToolCallCompleted | None:
     """The result of the call that began with a record."""
     began = next((record for record in records if record.seq == seq), None)
@@ -347,11 +229,3 @@ def _texts(entries: tuple[Any, ...]) -> Iterator[tuple[str, str]]:
                 yield f"answered ({entry.model or 'model'})", shortened("\n".join(filter(None, (entry.text, calls))))
             case CallResult():
                 yield f"result of {entry.tool}{'' if entry.ok else ', which failed'}", shortened(entry.content)
-
-
-def _ms_of(moment: object) -> int:
-    """A time of JSON in ms; 0 where it is none."""
-    try:
-        return int(datetime.fromisoformat(str(moment)).timestamp() * 1000)
-    except (ValueError, OverflowError, OSError):
-        return 0

@@ -24,8 +24,10 @@ from .talk import Summary, newest_work, summary_of
 
 LOOK: Final = 0.3
 """Seconds between two looks at a journal that is followed: a look is two system calls."""
-LOOK_AT_ALL: Final = 0.8
-"""Seconds between two looks at all conversations."""
+LOOK_AT_ALL: Final = 0.3
+"""Seconds between two looks at all conversations: what waits is to be on the page within one."""
+SHARE: Final = 10
+"""A look at all conversations takes at most one part in so many of the time."""
 DAEMON: Final = 5.0
 """Seconds between two looks whether the daemon is there."""
 PING: Final = 15.0
@@ -298,12 +300,14 @@ class Streams:
         loop = asyncio.get_running_loop()
         next_look = 0.0
         while self._all():
+            began = loop.time()
             if self._lists:
                 with suppress(TenexError, OSError):
                     now = await self._source.folder.lengths()
                     if before is not None and now != before:
                         _send(self._lists, "changed")
                     before = now
+            took = loop.time() - began
             if loop.time() >= next_look:
                 next_look = loop.time() + DAEMON
                 self._report_daemon("running" if await self._source.is_daemon_there() else "stopped")
@@ -312,7 +316,7 @@ class Streams:
                     if problems_before not in (None, problems):
                         _send(self._lists, "changed")
                     problems_before = problems
-            await asyncio.sleep(LOOK_AT_ALL)
+            await asyncio.sleep(max(LOOK_AT_ALL, SHARE * took))
         self._daemon = ""
 
     def _report_daemon(self, state: str) -> None:

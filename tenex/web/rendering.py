@@ -20,12 +20,13 @@ from markupsafe import Markup, escape
 from tenex.core.messages import NO_USAGE, Usage
 from tenex.core.text.amounts import byte_size, count, dollars, duration
 from tenex.core.text.foreign import printable, redact, well_formed
-from tenex.core.text.state_words import by_state_word, state_word
+from tenex.core.text.state_words import STATES, by_state_word, state_word
 from tenex.core.work.turn import OrchestratorTurn
 from tenex.store.search_words import CLOSE, OPEN
 
 from .story import Entry
 from .talk import Node, bar_of, end_of_result, items_of
+from .times import when
 
 FOLDER: Final = Path(__file__).parent
 STATIC: Final = FOLDER / "static"
@@ -138,6 +139,18 @@ def moment(text: str) -> str:
         return text
 
 
+def code(text: str) -> Markup:
+    """A sentence of ours with what stands between backticks as code."""
+    parts = [escape(clean_text(part)) for part in text.split("`")]
+    return Markup().join(Markup("<code>{}</code>").format(part) if at % 2 else part for at, part in enumerate(parts))
+
+
+def state_meaning(name: str) -> str:
+    """What a state of a conversation means, and what to do."""
+    text = STATES[name]
+    return f"{text.meaning}{'. What to do: ' if text.remedy else ''}{text.remedy}".replace("`", "")
+
+
 def number(value: int) -> str:
     """A number with its thousands apart."""
     return f"{value:,}"
@@ -180,6 +193,7 @@ def environment() -> Environment:
         "bar_of": bar_of,
         "byte_size": byte_size,
         "clock": clock,
+        "code": code,
         "count": count,
         "day": day,
         "dollars": dollars,
@@ -191,11 +205,24 @@ def environment() -> Environment:
         "matched": matched,
         "moment": moment,
         "number": number,
+        "state_meaning": state_meaning,
         "span": span,
         "state_word": state_word,
         "usage_of": usage_of,
+        "when": when,
     }
+    made.tests["state"] = STATES.__contains__
     return made
+
+
+def qr_code(text: str) -> Markup:
+    """A text as a QR code, in SVG."""
+    import segno  # only who opens a link for a phone needs it
+
+    drawn: str = segno.make_qr(text, error="L").svg_inline(
+        scale=5, border=4, light="#fff", svgclass="qr", lineclass=None
+    )
+    return Markup(drawn)  # noqa: S704 - shapes alone
 
 
 def page(template: str, values: Mapping[str, Any]) -> str:

@@ -108,6 +108,8 @@ class Site:
     """What features add."""
     checkpoints: Callable[[], Checkpoints | None]
     """Gives None where there are none."""
+    outer: str = ""
+    """The address of the pages for browsers on other machines; "" where none can reach them."""
     menu: Sequence[Page] = ()
     """The application adds them."""
     streams: Streams = field(init=False)

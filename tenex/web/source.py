@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -16,20 +17,21 @@ from tenex.core.ports import Clock
 from tenex.core.projection import Projection, activity_of, project, why_stuck
 from tenex.core.records import Record
 from tenex.core.snapshot import SnapshotRecord
-from tenex.operations.asks import Ask, Kind, Replied, asks_of, newest_message, replied_by
+from tenex.nostr.threading.plain_text import plain_text
+from tenex.operations.asks import Ask, Kind, Replied, asks_of, newest_message, replied_by, replied_to_root
 from tenex.operations.doctor.daemon import problems_in_status
 from tenex.operations.doctor.findings import Finding, PartProblems, fault
-from tenex.operations.listing import list_rows, search_conversations
+from tenex.operations.listing import list_rows, list_with_choices, search_with_choices
 from tenex.operations.status import report_from_files
 from tenex.service.client import ask, is_listening
 from tenex.settings import ProjectPaths
 from tenex.store.conversation_files import FOR_PEOPLE, ConversationFiles, Listed
 from tenex.store.conversations import Conversations
 from tenex.store.journal_reader import NEWEST, VIEW
-from tenex.store.search import Filter, Found
+from tenex.store.search import Choices, Filter, Found
 from tenex.store.stats import Stats, total
 
-from .outcome import NO_DAEMON, NOT_SEEN, Outcome, outcome_of
+from .outcome import BEGUN, NO_DAEMON, NOT_SEEN, Outcome, outcome_of
 from .story import Entry, Sent, Story, sent_to
 from .talk import Show, chosen
 
@@ -48,6 +50,8 @@ FILES: Final = 2
 """Files before the newest that are remembered: of the conversations that are looked at, some MiB each."""
 ENDS: Final = 8
 """Ends of conversations that are remembered: some MiB each."""
+WORDS: Final = 1_000
+"""Characters of the last message that a list makes its line of."""
 ASKS: Final = 1_000
 """Conversations of which it is remembered what they wait for."""
 
@@ -147,15 +151,21 @@ class Source:
         rows = await list_rows(self.folder, wanted, limit, notice=notices.append)
         return rows, notices
 
-    async def search(self, query: str, wanted: Filter, limit: int) -> tuple[list[Found], list[str]]:
-        """The conversations that match a query, the best first, and sentences likewise.
+    async def rows_with_choices(self, wanted: Filter) -> tuple[list[dict[str, Any]], Choices, list[str]]:
+        """All conversations that a filter lets through, what they can be filtered by, and sentences likewise."""
+        notices: list[str] = []
+        rows, choices = await list_with_choices(self.folder, wanted, notice=notices.append)
+        return rows, choices, notices
+
+    async def search(self, query: str, wanted: Filter, limit: int) -> tuple[list[Found], Choices, list[str]]:
+        """The conversations that match a query, the best first; choices and sentences likewise.
 
         Raises:
             UsageError: the query is empty or too long.
         """
         notices: list[str] = []
-        matches = await search_conversations(self.folder, query, wanted, limit, notice=notices.append)
-        return matches, notices
+        found, choices = await search_with_choices(self.folder, query, wanted, limit, notice=notices.append)
+        return found, choices, notices
 
     async def glimpse(self, name: str) -> Glimpse | None:
         """The last words and the usage of a conversation, by its readable file; None where that cannot be read."""
@@ -250,7 +260,7 @@ class Source:
         if isinstance(records[0], SnapshotRecord) and _lacks_message(asks, records):
             records = await self._with_file_before(name, records)
             asks = asks_of(part.state, records)
-        replied = replied_by(part.state, newest_message(records))
+        replied = replied_by(part.state, newest_message(records)) or replied_to_root(part.state)
         stuck = why_stuck(activity_of(part.state))
         self._asks[name] = Asks(length=length, asks=asks, replied=replied, stuck=stuck)
         end = self._ends[name] = End(length=length, part=part, asks=self._asks[name])
@@ -308,6 +318,20 @@ class Source:
                         return outcome
                     await asyncio.sleep(LOOK)
         except (OSError, StoreError):  # a TimeoutError is an OSError
+            return NOT_SEEN
+
+    async def begins(self, name: ConversationId) -> Outcome:
+        """What becomes of a message that begins a conversation; its first record is waited for some seconds."""
+        if not await self.is_daemon_there():
+            return NO_DAEMON
+        try:
+            async with asyncio.timeout(EFFECT):
+                while True:
+                    with suppress(OSError, TenexError):
+                        if await self.folder.size(name):
+                            return BEGUN
+                    await asyncio.sleep(LOOK)
+        except TimeoutError:
             return NOT_SEEN
 
     async def files(self, name: ConversationId) -> list[StoredFile]:
@@ -473,4 +497,10 @@ def _glimpse(path: Path) -> Glimpse:
     view = json.loads(path.read_bytes())
     messages = view["messages"]
     last = messages[-1] if messages else {}
-    return Glimpse(usage=view["usage"], speaker=str(last.get("from", "")), words=str(last.get("text", ""))[:300])
+    return Glimpse(usage=view["usage"], speaker=str(last.get("from", "")), words=_plain(str(last.get("text", ""))))
+
+
+def _plain(text: str) -> str:
+    """The beginning of a message on one line, without the marks of Markdown."""
+    lines = plain_text(text[:WORDS]).splitlines()
+    return " ".join(" ".join(lines).replace("**", "").replace("`", "").split())[:300]

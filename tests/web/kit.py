@@ -75,7 +75,7 @@ class Page(HTMLParser):
             element.text += data
 
     def all(self, name: str, **attributes: str) -> list[Element]:
-        wanted = {key.rstrip("_"): value for key, value in attributes.items()}
+        wanted = {key.rstrip("_").replace("_", "-"): value for key, value in attributes.items()}
         return [e for e in self.elements if e.name == name and wanted.items() <= e.attributes.items()]
 
     def of_class(self, name: str) -> list[Element]:

@@ -124,8 +124,8 @@ async def test_lists_are_informed_of_changes_and_whether_a_daemon_runs(
         await stream.until("changed")
     page = await pages.get("/conversations?part=1")
     assert not page.all("body")
-    shown = next(item.text for item in page.all("li") if TWO[:12] in item.text)
-    assert "waiting" not in shown.split()
+    (row,) = page.all("li", id=f"c-{TWO}")
+    assert "waiting" not in row.text.split()
 
 
 async def test_the_stream_of_a_conversation_that_is_not_there_says_so(pages: Served) -> None:

@@ -13,6 +13,7 @@ from tenex.core.conversation import fold
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.projection import project
 from tenex.core.records import RunStarted, TurnClosed
+from tenex.core.text.amounts import dollars
 from tenex.store import journal
 from tenex.store.disk import Disk
 from tenex.store.journal_reader import MARK
@@ -21,6 +22,7 @@ from tenex.web import source
 from tenex.web.story import Story
 from tenex.web.timeline import LEFT, timeline_of
 from tests.cli.journals import ONE, THREE, TWO, damage
+from tests.fakes.scenario import ALICE
 from tests.histories.record import ROOT
 from tests.kits.commands import Tenex
 from tests.kits.live_pages import split
@@ -48,8 +50,7 @@ async def test_the_list_shows_what_the_command_lists(pages: Served) -> None:
     assert set(titles(page)) == {ONE, TWO}
     text = " ".join(" ".join(item.text.split()) for item in page.all("li"))
     view = json.loads((pages.data / "conversations" / ONE / "conversation.json").read_text())
-    tokens = view["usage"]["inputTokens"] + view["usage"]["outputTokens"]
-    assert f"{tokens:,} tokens, $" in text
+    assert f"· {dollars(view['usage']['costUsd'])}" in text
     assert view["messages"][-1]["text"][:40] in text
 
 
@@ -61,6 +62,9 @@ async def test_the_list_shows_what_the_command_lists(pages: Served) -> None:
         ("?phase=execute", {TWO}),
         ("?agent=@Executor", {ONE, TWO}),
         ("?agent=unknown", set()),
+        (f"?person={ALICE}", {ONE, TWO}),
+        (f"?person={'f' * 64}", set()),
+        ("?sort=title", {ONE, TWO}),
         ("?since=1970-01-02", set()),
         ("?until=1970-01-02", {ONE, TWO}),
         ("?since=nonsense&status=nonsense&phase=nonsense", {ONE, TWO}),
@@ -312,5 +316,4 @@ async def test_what_happened_since_this_browser_looked_is_marked(data: Path) -> 
 async def marked(pages: Served) -> set[str]:
     """The conversations that the list marks as new."""
     page = await pages.get("/conversations")
-    shown = [row.text for row in page.all("li") if " new" in row.text]
-    return {name for name in (ONE, TWO) if any(name[:12] in text for text in shown)}
+    return {name for name in (ONE, TWO) if any(name in row.attributes["href"] for row in page.of_class("is-new"))}

@@ -67,14 +67,17 @@ function replace(id, html) {
   const made = parsed(html).getElementById(id);
   if (old && made) {
     old.replaceWith(document.importNode(made, true));
+    document.dispatchEvent(new Event("renewed"));
   }
 }
 
 // ---- lists, and what waits ----
 
 function soon() {
-  clearTimeout(soon.later);
-  soon.later = setTimeout(refresh, 200);
+  soon.later ??= setTimeout(() => {
+    soon.later = null;
+    refresh();
+  }, 200);
 }
 
 async function refresh() {
@@ -95,23 +98,26 @@ async function refresh() {
   number(parsed(html).querySelector("[data-open]")?.dataset.open);
   if (asks) {
     merge(asks, parsed(html).getElementById("asks"));
-    replace("broken", html);
+    renewChanged("broken", html);
     replace("turns", html);
-    renewFiles(html);
+    renewChanged("files", html);
+    renewChanged("steer", html);
     document.dispatchEvent(new Event("asks"));
+    document.dispatchEvent(new Event("renewed"));
     return;
   }
   const made = parsed(html).querySelector(part);
   if (made && !old.contains(document.activeElement)) {
     old.replaceWith(document.importNode(made, true));
+    document.dispatchEvent(new Event("renewed"));
   }
 }
 
-// The list of files stays open where nothing has come to it.
-function renewFiles(html) {
-  const made = parsed(html).getElementById("files");
-  if (made && made.textContent !== document.getElementById("files")?.textContent) {
-    replace("files", html);
+// What reads the same stays as it is: a list that is open, a button that has the focus.
+function renewChanged(id, html) {
+  const made = parsed(html).getElementById(id);
+  if (made && made.textContent !== document.getElementById(id)?.textContent) {
+    replace(id, html);
   }
 }
 
@@ -121,6 +127,7 @@ function number(open) {
   if (open === undefined || !badge || badge.dataset.open === open) {
     return;
   }
+  document.dispatchEvent(new CustomEvent("waits", { detail: { now: Number(open), before: Number(badge.dataset.open) } }));
   badge.dataset.open = badge.textContent = open;
   badge.hidden = open === "0";
   document.title = `${open === "0" ? "" : `(${open}) `}${document.title.replace(/^\(\d+\) /, "")}`;
@@ -167,7 +174,9 @@ function finish(ask) {
 
 document.addEventListener("visibilitychange", () => {
   if (document.hidden) {
-    hangUp();
+    if (!(part === "#waiting" && window.Notification?.permission === "granted")) {
+      hangUp();
+    }
   } else if (address && !source) {
     listen();
     soon();
