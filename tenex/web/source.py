@@ -38,8 +38,8 @@ from .talk import Show, chosen
 ENTRIES: Final = 100
 """Of a story on a page: more would take longer to lay out than to read. Up to twice as many where work is not to be cut
 into two."""
-LOOKED_THROUGH: Final = 20
-"""Files of a journal that one page looks through for what a reader is searching for."""
+LOOKING: Final = 1.0
+"""Seconds after which no earlier file of a journal is looked through; a link goes on from there."""
 PATIENCE: Final = 5.0
 """Seconds for an answer of the daemon, which needs some ms."""
 EFFECT: Final = 4.0
@@ -193,7 +193,7 @@ class Source:
         """The newest part of a story, that before a record, or that around one; or the newest of what is looked for.
 
         One file of the journal is read, and the one before where that has little to show: so a part of a long story
-        costs as much as of a short one. What is looked for is looked for in some files.
+        costs as much as of a short one. What is looked for is looked for in earlier files too, for a while.
 
         Raises:
             TenexError: it cannot be read, or there is none.
@@ -214,7 +214,8 @@ class Source:
         newest = (await self._end(name)).part
         entries: list[Entry] = []
         earlier = before or newest.last + 1
-        for _ in range(LOOKED_THROUGH):
+        deadline = asyncio.get_running_loop().time() + LOOKING
+        while earlier:
             async with self._reading:
                 records = await self.folder.read_file(name, earlier - 1)
                 _, all_entries = await asyncio.to_thread(story_of, name, records)
@@ -224,7 +225,7 @@ class Source:
             if len(entries) > ENTRIES:
                 entries = entries[-ENTRIES:]
                 earlier = entries[0].seq
-            if not earlier or len(entries) == ENTRIES:
+            if len(entries) == ENTRIES or asyncio.get_running_loop().time() > deadline:
                 break
         return replace(newest, entries=entries, earlier=earlier, is_newest=not before)
 
