@@ -24,6 +24,7 @@ from tenex.core.text.state_words import STATES, by_state_word, state_word
 from tenex.core.work.turn import OrchestratorTurn
 from tenex.store.search_words import CLOSE, OPEN
 
+from .lines import line_of
 from .times import when
 
 FOLDER: Final = Path(__file__).parent
@@ -190,6 +191,7 @@ def environment() -> Environment:
         "day": day,
         "dollars": dollars,
         "duration": duration,
+        "line": line_of,
         "local": local,
         "markdown": markdown,
         "matched": matched,
