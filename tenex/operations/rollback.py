@@ -52,6 +52,7 @@ _FORK: Final = "Fork of "
 _NO_WORK: Final = (
     r.AnswerUncounted,
     r.ButtonsClosed,
+    r.CostReported,
     r.Delivered,
     r.OutboxExpired,
     r.PicturesUnseen,

@@ -260,6 +260,7 @@ class RoomSettings(Section):
     only: list[Text] = []
     writers: Literal["members", "people"] = "members"
     answers: Literal["thread", "channel"] = "thread"
+    costs: bool = False
 
 
 def parse_people(

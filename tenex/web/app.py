@@ -19,6 +19,7 @@ from starlette.types import ASGIApp
 
 from tenex.core.errors import TenexError
 
+from .change_pages import ChangePages
 from .conversation_pages import ConversationPages
 from .daemon_pages import DaemonPages
 from .guard import COOKIE, LOOPBACK_NAMES, Guard, fields_of, host_of, is_our_port
@@ -31,8 +32,10 @@ from .time_pages import TimePages
 ICON: Final = "icon.svg"
 FILES: Final = {
     "tenex.css": "text/css",
+    "talk.css": "text/css",
     "live.js": "text/javascript",
     "times.js": "text/javascript",
+    "talk.js": "text/javascript",
     "keys.js": "text/javascript",
     "login.js": "text/javascript",
     "sign.js": "text/javascript",
@@ -71,6 +74,7 @@ def routes_of(site: Site) -> list[BaseRoute]:
         Route("/static/{name}", _static),
         *ListPages(site).routes(),
         *ConversationPages(site).routes(),
+        *ChangePages(site).routes(),
         *ReplyPages(site).routes(),
         *TimePages(site).routes(),
         *DaemonPages(site).routes(),

@@ -23,11 +23,18 @@ from .guard import Session, session_of
 from .maps import map_of
 from .site import Page, Site, id_of, number_of, stream
 from .story import shortened
-from .timeline import timeline_of
+from .talk import SHOWS, checks_of
+from .timeline import LEAST_WIDTH, timeline_of
 
 UNKNOWN: Final = "application/octet-stream"
 SAVED: Final = "sandbox; default-src 'none'"
 """The policy of a file that people or agents made."""
+PANEL: Final = 390
+"""Width of the timeline beside a conversation, in pixels."""
+PANEL_TURNS: Final = 6
+"""Turns in it, the newest."""
+FIND_CHARACTERS: Final = 200
+"""Of words that are looked for in a conversation."""
 GIT_PATIENCE: Final = 10.0
 """Seconds for a diff."""
 
@@ -45,7 +52,7 @@ class ConversationPages:
                 "/c/{id}",
                 self.story,
                 title="one conversation",
-                shows="what it waits for; where it is; the timeline; the graph; turns and their cost; files; the story",
+                shows="where it is; its messages; the work between them, folded, as a tree; what it waits for; files",
                 commands=["conversations show"],
             ),
             Route("/c/{id}/events", self.story_events),
@@ -56,32 +63,87 @@ class ConversationPages:
                 shows="time, tokens, cached share and cost by phase, model and agent",
                 commands=["conversations stats"],
             ),
+            Page(
+                "/c/{id}/time",
+                self.time,
+                title="its time",
+                shows="phases, agents and calls along the time, with the cost; the graph; turns and their cost",
+                commands=["conversations show"],
+            ),
+            Route("/c/{id}/entry/{seq:int}", self.entry),
             Route("/c/{id}/sent/{seq:int}", self.sent),
             Route("/c/{id}/diff/{seq:int}", self.diff),
             Route("/c/{id}/files/{folder}/{name}", self.file),
         ]
 
     async def story(self, request: Request) -> Response:
-        """What happened in a conversation."""
+        """A conversation: its messages, and the work between them."""
         name = id_of(request)
         source = self.site.source
-        part = await source.story(name, before=number_of(request, "before"), around=number_of(request, "around"))
-        values: dict[str, Any] = {"id": name, "part": part, "shown": part.projection}
+        show = next((each for each in SHOWS if each == request.query_params.get("show")), SHOWS[0])
+        find = request.query_params.get("find", "").strip()[:FIND_CHARACTERS]
+        before, around = number_of(request, "before"), number_of(request, "around")
+        part = await source.story(name, before=before, around=around, show=show, words=find)
+        values: dict[str, Any] = {
+            "id": name,
+            "part": part,
+            "shown": part.projection,
+            "show": show,
+            "find": find,
+            "is_whole": show == "all" and not find,
+        }
         session_of(request).visited(name)
         if request.query_params.get("part") == "1":
             return await self.site.show(request, "story_part.html", values)
         waits = await source.asks(name) if part.is_newest else None
         values |= {
             "here": "conversations",
-            "timeline": timeline_of(part.projection),
-            "map": map_of(part.state, part.ways) if part.is_newest else None,
-            "entry_seqs": {entry.seq for entry in part.entries},
+            "tab": "Conversation",
+            "shows": SHOWS,
+            "checks": checks_of(part.state),
             "asks": [ask for ask in waits.asks if ask.kind != "turn"] if waits is not None else [],
             "can_write": waits is not None and waits.replied is not None,
             "files": await source.files(name),
             **self.site.answering(request),
         }
         template = "story_asks.html" if request.query_params.get("part") == "asks" else "story.html"
+        return await self.site.show(request, template, values)
+
+    async def time(self, request: Request) -> Response:
+        """When what happened: the timeline, the graph and the turns."""
+        name = id_of(request)
+        end = await self.site.source.story(name)
+        shown = end.projection
+        ids = [str(turn.turn_id) for turn in (*shown.history.turns, *filter(None, (shown.open_turn,)))]
+        zoom = request.query_params.get("turn", "")
+        zoom = zoom if zoom in ids else ""
+        is_part = bool(request.query_params.get("part"))
+        drawn = [zoom] if zoom else ids[-PANEL_TURNS:] if is_part else None
+        place = ids.index(zoom) if zoom else 0
+        values = {
+            "here": "conversations",
+            "tab": "Time",
+            "id": name,
+            "shown": shown,
+            "checks": checks_of(end.state),
+            "timeline": timeline_of(shown, turns=drawn, width=PANEL if is_part else LEAST_WIDTH),
+            "map": map_of(end.state, end.ways),
+            "is_part": is_part,
+            "seqs": {entry.seq for entry in end.entries},
+            "zoom": zoom,
+            "before": ids[place - 1] if zoom and place else "",
+            "after": ids[place + 1] if zoom and place + 1 < len(ids) else "",
+        }
+        return await self.site.show(request, "time_part.html" if is_part else "time.html", values)
+
+    async def entry(self, request: Request) -> Response:
+        """What an entry has beside its line: arguments and results."""
+        name = id_of(request)
+        entry = await self.site.source.entry(name, int(request.path_params["seq"]))
+        if entry is None:
+            raise UsageError("That record has no entry.")
+        values = {"here": "conversations", "id": name, "entry": entry}
+        template = "entry_part.html" if request.query_params.get("part") else "entry_page.html"
         return await self.site.show(request, template, values)
 
     async def story_events(self, request: Request) -> Response:
@@ -105,7 +167,7 @@ class ConversationPages:
         name = id_of(request)
         figures = as_json(await self.site.source.stats(name))
         shown = await self.site.source.state(name)
-        values = {"here": "conversations", "id": name, "title": shown.identity.title, "taken": figures}
+        values = {"here": "conversations", "id": name, "title": shown.identity.title, "taken": figures, "tab": "Usage"}
         return await self.site.show(request, "usage.html", {**values, "tables": tables_of(figures)})
 
     async def sent(self, request: Request) -> Response:

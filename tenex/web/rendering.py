@@ -25,6 +25,8 @@ from tenex.core.work.turn import OrchestratorTurn
 from tenex.store.search_words import CLOSE, OPEN
 
 from .lines import line_of
+from .story import Entry
+from .talk import Node, bar_of, end_of_result, items_of
 from .times import when
 
 FOLDER: Final = Path(__file__).parent
@@ -155,6 +157,11 @@ def number(value: int) -> str:
     return f"{value:,}"
 
 
+def span(took: int) -> str:
+    """A duration in ms, in words."""
+    return duration(took / 1000) if took >= 1000 else f"{took} ms"
+
+
 def usage_of(turn: OrchestratorTurn) -> Usage:
     """What a turn has taken, of all models."""
     return sum(turn.models.values(), NO_USAGE)
@@ -184,6 +191,7 @@ def environment() -> Environment:
     )
     made.filters |= {
         "by_state_word": by_state_word,
+        "bar_of": bar_of,
         "byte_size": byte_size,
         "clock": clock,
         "code": code,
@@ -192,12 +200,15 @@ def environment() -> Environment:
         "dollars": dollars,
         "duration": duration,
         "line": line_of,
+        "end_of_result": end_of_result,
+        "items": items_of,
         "local": local,
         "markdown": markdown,
         "matched": matched,
         "moment": moment,
         "number": number,
         "state_meaning": state_meaning,
+        "span": span,
         "state_word": state_word,
         "usage_of": usage_of,
         "when": when,
@@ -221,8 +232,8 @@ def page(template: str, values: Mapping[str, Any]) -> str:
     return environment().get_template(template).render(values)
 
 
-def entry_html(entry: Any, values: Mapping[str, Any]) -> str:
-    """One entry of a story, the same as on a whole page."""
+def entry_html(entry: Entry, values: Mapping[str, Any]) -> str:
+    """One entry of a story, the same as on a whole page; one of the work says where it belongs."""
     module = environment().get_template("entry.html").make_module(dict(values))
-    html: Markup = module.entry(entry)  # type: ignore[attr-defined]
+    html: Markup = module.node(Node(first=entry, entry=entry)) if entry.is_work else module.single(entry)  # type: ignore[attr-defined]
     return str(html)

@@ -46,8 +46,8 @@ class Answer:
     replied: Replied | None
     """None for a message that begins a conversation."""
     words: str
-    is_from_waiting: bool
-    """Whether the form was on the page of what waits."""
+    place: str
+    """The page that the form was on: "waiting", "changes", or the conversation's own."""
     last: int
     """The last record before it."""
 
@@ -149,7 +149,7 @@ class ReplyPages:
             kind=asked.kind if asked is not None else "turn",
             replied=replied,
             words=words_of(fields, asked),
-            is_from_waiting=fields.get("from") == "waiting",
+            place=fields.get("from", ""),
             last=state.next_seq - 1,
         )
         return fields, answer
@@ -173,7 +173,7 @@ class ReplyPages:
             kind="turn",
             replied=None,
             words=words,
-            is_from_waiting=False,
+            place="",
             last=0,
         )
         return fields, answer
@@ -191,8 +191,10 @@ class ReplyPages:
             return await self._begun(request, ConversationId(events[0]))
         outcome = await self.site.source.outcome(name, answer.last, events, answer.kind)
         number = session_of(request).note(outcome)
-        if answer.is_from_waiting:
+        if answer.place == "waiting":
             return f"/?sent={number}"
+        if answer.place == "changes":
+            return f"/c/{name}/changes?sent={number}"
         return f"/c/{name}?sent={number}{'' if answer.seq else '#newest'}"
 
 

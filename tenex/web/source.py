@@ -5,7 +5,7 @@ import json
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,9 +33,13 @@ from tenex.store.stats import Stats, total
 from .lines import line_of
 from .outcome import BEGUN, NO_DAEMON, NOT_SEEN, Outcome, outcome_of
 from .story import Entry, Sent, Story, sent_to
+from .talk import Show, chosen
 
 ENTRIES: Final = 100
-"""Of a story on a page: more would take longer to lay out than to read."""
+"""Of a story on a page: more would take longer to lay out than to read. Up to twice as many where work is not to be cut
+into two."""
+LOOKED_THROUGH: Final = 20
+"""Files of a journal that one page looks through for what a reader is searching for."""
 PATIENCE: Final = 5.0
 """Seconds for an answer of the daemon, which needs some ms."""
 EFFECT: Final = 4.0
@@ -181,15 +185,19 @@ class Source:
         """
         return (await self._end(name)).part.state
 
-    async def story(self, name: ConversationId, *, before: int = 0, around: int = 0) -> StoryPage:
-        """The newest part of a story, that before a record, or that around one.
+    async def story(
+        self, name: ConversationId, *, before: int = 0, around: int = 0, show: Show = "all", words: str = ""
+    ) -> StoryPage:
+        """The newest part of a story, that before a record, or that around one; or the newest of what is looked for.
 
         One file of the journal is read, and the one before where that has little to show: so a part of a long story
-        costs as much as of a short one.
+        costs as much as of a short one. What is looked for is looked for in some files.
 
         Raises:
             TenexError: it cannot be read, or there is none.
         """
+        if show != "all" or words:
+            return await self._matching(name, before, show, words)
         if not before and not around:
             return (await self._end(name)).part
         newest = await self.state(name)
@@ -198,6 +206,34 @@ class Source:
             is_newest_file = bool(records) and records[-1].seq >= newest.next_seq - 1
             part, _ = await self._part(name, records, before, around, is_newest_file)
         return part
+
+    async def _matching(self, name: ConversationId, before: int, show: Show, words: str) -> StoryPage:
+        """The newest entries before a record that a reader wants to see."""
+        newest = (await self._end(name)).part
+        entries: list[Entry] = []
+        earlier = before or newest.last + 1
+        for _ in range(LOOKED_THROUGH):
+            async with self._reading:
+                records = await self.folder.read_file(name, earlier - 1)
+                _, all_entries = await asyncio.to_thread(story_of, name, records)
+            there = chosen((entry for entry in all_entries if entry.seq < earlier), show, words)
+            entries = [*there, *entries]
+            earlier = records[0].seq + 1 if isinstance(records[0], SnapshotRecord) else 0
+            if len(entries) > ENTRIES:
+                entries = entries[-ENTRIES:]
+                earlier = entries[0].seq
+            if not earlier or len(entries) == ENTRIES:
+                break
+        return replace(newest, entries=entries, earlier=earlier, is_newest=not before)
+
+    async def entry(self, name: ConversationId, seq: int) -> Entry | None:
+        """The entry of a record, whole; None where that has none.
+
+        Raises:
+            TenexError: it cannot be read, or there is none.
+        """
+        _, entries = await asyncio.to_thread(story_of, name, await self.folder.read_file(name, seq))
+        return next((entry for entry in entries if entry.seq == seq), None)
 
     async def _end(self, name: ConversationId) -> End:
         """The end of a conversation, read again where its journal has grown."""
@@ -408,7 +444,12 @@ def _lacks_message(asks: Sequence[Ask], records: Sequence[Record]) -> bool:
     return newest_message(records) is None or any(ask.replied is None for ask in asks)
 
 
-def _part(name: ConversationId, records: Sequence[Record], before: int, around: int, is_newest_file: bool) -> StoryPage:
+def story_of(name: ConversationId, records: Sequence[Record]) -> tuple[Story, list[Entry]]:
+    """The story of a file's records, and its entries.
+
+    Raises:
+        StoreDamaged: they do not follow one another.
+    """
     story = Story(name)
     try:
         entries = [entry for record in records for entry in story.take(record)]
@@ -416,6 +457,11 @@ def _part(name: ConversationId, records: Sequence[Record], before: int, around: 
         raise StoreDamaged(f"The journal of {name[:12]} cannot be read: {fault}") from fault
     if not records:
         raise UsageError(f"Conversation {name[:12]} has no record yet.")
+    return story, entries
+
+
+def _part(name: ConversationId, records: Sequence[Record], before: int, around: int, is_newest_file: bool) -> StoryPage:
+    story, entries = story_of(name, records)
     begins_later = isinstance(records[0], SnapshotRecord)
     if before:
         entries = [entry for entry in entries if entry.seq < before]
@@ -424,6 +470,9 @@ def _part(name: ConversationId, records: Sequence[Record], before: int, around: 
         middle = next((place for place, entry in enumerate(entries) if entry.seq >= around), len(entries))
         first = max(0, middle - ENTRIES // 2)
         end = first + ENTRIES
+    least = max(0, first - ENTRIES)
+    while first > least and entries[first].is_work:  # work stays in one piece
+        first -= 1
     while first > 0 and entries[first - 1].seq == entries[first].seq:  # several entries of one record stay together
         first -= 1
     chosen = entries[first:end]

@@ -83,8 +83,8 @@ class Page(HTMLParser):
 
     @property
     def seqs(self) -> list[int]:
-        """The records that are shown."""
-        return [int(element.attributes["data-seq"]) for element in self.elements if "data-seq" in element.attributes]
+        """The records that are shown: a tree has them in another order."""
+        return sorted(int(each.attributes["data-seq"]) for each in self.elements if "data-seq" in each.attributes)
 
 
 @dataclass

@@ -83,6 +83,7 @@ async def test_what_is_appended_reaches_the_page_with_its_seq(
     shown = [seq for seq in whole.seqs if seq > last]
     assert stream.ids() == shown
     assert Page(f"<ol>{first.data}</ol>").of_class("entry")[0].text.strip() in whole.all("ol", id="story")[0].text
+    assert 'id="work-line"' in head.data
     async with opened(pages, address, last=shown[0]) as again:  # a browser that was away, and has seen the first
         await again.until("daemon")
         assert again.ids() == [seq for seq in shown if seq > shown[0]]
