@@ -17,7 +17,6 @@ from tenex.core.ports import Clock
 from tenex.core.projection import Projection, activity_of, project, why_stuck
 from tenex.core.records import Record
 from tenex.core.snapshot import SnapshotRecord
-from tenex.nostr.threading.plain_text import plain_text
 from tenex.operations.asks import Ask, Kind, Replied, asks_of, newest_message, replied_by, replied_to_root
 from tenex.operations.doctor.daemon import problems_in_status
 from tenex.operations.doctor.findings import Finding, PartProblems, fault
@@ -31,6 +30,7 @@ from tenex.store.journal_reader import NEWEST, VIEW
 from tenex.store.search import Choices, Filter, Found
 from tenex.store.stats import Stats, total
 
+from .lines import line_of
 from .outcome import BEGUN, NO_DAEMON, NOT_SEEN, Outcome, outcome_of
 from .story import Entry, Sent, Story, sent_to
 from .talk import Show, chosen
@@ -50,8 +50,6 @@ FILES: Final = 2
 """Files before the newest that are remembered: of the conversations that are looked at, some MiB each."""
 ENDS: Final = 8
 """Ends of conversations that are remembered: some MiB each."""
-WORDS: Final = 1_000
-"""Characters of the last message that a list makes its line of."""
 ASKS: Final = 1_000
 """Conversations of which it is remembered what they wait for."""
 
@@ -497,10 +495,4 @@ def _glimpse(path: Path) -> Glimpse:
     view = json.loads(path.read_bytes())
     messages = view["messages"]
     last = messages[-1] if messages else {}
-    return Glimpse(usage=view["usage"], speaker=str(last.get("from", "")), words=_plain(str(last.get("text", ""))))
-
-
-def _plain(text: str) -> str:
-    """The beginning of a message on one line, without the marks of Markdown."""
-    lines = plain_text(text[:WORDS]).splitlines()
-    return " ".join(" ".join(lines).replace("**", "").replace("`", "").split())[:300]
+    return Glimpse(usage=view["usage"], speaker=str(last.get("from", "")), words=line_of(str(last.get("text", ""))))
