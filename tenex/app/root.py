@@ -55,6 +55,7 @@ from tenex.nostr.subscriptions import Listener
 from tenex.nostr.threading import KINDS
 from tenex.nostr.threading.base import group_of
 from tenex.nostr.threading.direct import ENCRYPTED
+from tenex.nostr.turn_costs import TURN_COST
 from tenex.nostr.unread_kinds import UNREAD_KINDS
 from tenex.operations.copying import adopt_lessons
 from tenex.operations.doctor.files import access
@@ -105,6 +106,7 @@ from .index_updater import IndexUpdater, keep_cursors, oldest_cursor, oldest_new
 from .live_configuration import LiveChecks, LiveConfiguration, Reloading
 from .mcp_tools import McpTools
 from .mcp_views import McpViews
+from .member_names import MemberNames
 from .page_process import PageProcess, command_of
 from .profile_publisher import ProfileAnnouncer
 from .room_note import describe
@@ -120,6 +122,8 @@ if TYPE_CHECKING:
 
 log = get_logger(__name__)
 
+SIGNED_KINDS: Final = (*KINDS, *PROMPT_KINDS, ENCRYPTED, TURN_COST)
+"""What is signed of what conversations send."""
 MOST_FAREWELL: Final = 2.0
 """Seconds that features have at a stop."""
 
@@ -411,11 +415,19 @@ class Application:
             lambda: self.clock.now() / 1000,
             first.project.public,
             lambda author: self.inbox.knows(author),  # noqa: PLW0108 - it is made later
+            lambda *asked: self.member_names.learn(*asked),  # noqa: PLW0108 - likewise
         )
         self.sealer = NostrSealer(urls, project=first.project_event, keys=self.keys, limits=self.pool.limits)
         publisher = Publisher(self.pool, self.keys, PROFILE_KINDS, sign)
         self.profiles = ProfileAnnouncer(
             self.pool, publisher, self.daemon_journal, self.clock, urls, first.identities, first.everybody
+        )
+        self.member_names = MemberNames(
+            self.pool,
+            self.profiles.names,
+            self.clock,
+            is_named=lambda key: key in self.current.now.everybody or key in self.keys,
+            taken=self._taken_names,
         )
         self.direct_messages = DirectMessages(
             self.pool,
@@ -480,6 +492,13 @@ class Application:
             return self.name_of(pubkey)
         return self.names.get(pubkey) or placeholder(pubkey, self.current.now.people.owners)
 
+    def _taken_names(self) -> list[str]:
+        """The names of agents, and of whom the settings name."""
+        now = self.current.now
+        people = [self.names.get(key) or placeholder(key, now.people.owners) for key in now.everybody]
+        agents = (*now.policy.roster.values(), now.policy.project)
+        return [*people, *(agent.slug for agent in agents), *(agent.name for agent in agents)]
+
     def _is_wanted_in_room(self, raw: Mapping[str, Any], relay: str) -> bool:
         return raw["pubkey"] not in self.keys and self.rooms.may_be_wanted(raw, relay)
 
@@ -537,7 +556,7 @@ class Application:
             prompter=current,
             kind_runner=current,
             outbox=Outbox(
-                Publisher(self.pool, self.keys, (*KINDS, *PROMPT_KINDS, ENCRYPTED), self.sign, self.rooms.fallback),
+                Publisher(self.pool, self.keys, SIGNED_KINDS, self.sign, self.rooms.fallback),
                 self.signing.is_remote if self.signing is not None else lambda _: False,
             ),
             policy=current.policy,
@@ -550,7 +569,7 @@ class Application:
             checks=LiveChecks(current),
         )
         self.observers: list[Observer] = [RecordLog(), self.daily, self.indicators, self.watch_stream, *observers]
-        self.observers += [self.room_typing, self.static.background, self.views, self.mcp_tools]
+        self.observers += [self.room_typing, self.static.background, self.views, self.mcp_tools, self.static.notices]
         self.observers += [observer for extension in self.extensions for observer in extension.observers]
         self.readable = Views(self.folder, self.disk)
         finders = (extension.quotations for extension in self.extensions)
@@ -686,6 +705,7 @@ class Application:
             disabled=lambda: current.now.policy.disabled,
             disabled_agents=lambda: current.now.policy.disabled_agents,
             own_tools=lambda: current.now.own_tools.report(),  # noqa: PLW0108 - a reload replaces it
+            offers=lambda: current.now.offers,
             tools_left_out=lambda: current.now.own_tools.left_out(),  # noqa: PLW0108 - likewise
             today=self.daily.today,
             background=self.static.background.running,

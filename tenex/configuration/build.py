@@ -3,7 +3,7 @@
 settings + what stays -> a Configuration, or every fault at once
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -14,14 +14,17 @@ from tenex.core.conversation import Conversation
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import PublicKey, Slug
 from tenex.core.people.trust import may_reach
+from tenex.core.phases import Phase
 from tenex.core.ports import Checks, FileSender, KindRunner, Model
 from tenex.llm.scripted import Pace
 from tenex.nostr.keys import Key, KeyRing, RemoteKey, npub, parse_project_address, parse_public_key
 from tenex.nostr.profiles import Identity
 from tenex.nostr.rooms import Answers, RoomRules
+from tenex.nostr.threading.base import Tag
 from tenex.output_states.model import OnProgress
 from tenex.prompting import PromptLibrary
 from tenex.prompting.prompter import ConversationPrompter
+from tenex.runtime.notices import Notices
 from tenex.settings import ProjectPaths, Settings, check_paths, reload_settings
 from tenex.store.daemon_journal import DaemonJournal
 from tenex.tools.background import BackgroundCommands
@@ -88,6 +91,8 @@ class StaticContext:
     """Receives what agents write by states, private or not."""
     ask: Ask | None = None
     """Asks an agent or a workflow by its name, for nodes of missions."""
+    notices: Notices = field(default_factory=Notices)
+    """What chats were sent of answers that do not count."""
     background: BackgroundCommands = field(default_factory=BackgroundCommands)
     """Programs of agents that go on after their calls."""
     views: TurnViews | None = None
@@ -156,6 +161,22 @@ class Configuration:
         """The keys of what a mention begins, disabled ones too."""
         slugs = (*self.policy.begun_by_mention, *self.policy.disabled)
         return frozenset(self.keys[slug].public for slug in slugs if slug in self.keys)
+
+    @property
+    def offers(self) -> dict[str, Any]:
+        """Whom a new message may go to by name, and the models that an owner may choose for agents, for reports."""
+        agents = self.policy.routable.values()
+        models = self.settings.models
+        in_use = {
+            one.slug: list(dict.fromkeys(models.for_agent(one.slug, phase, one.model)[0] for phase in Phase))
+            for one in agents
+        }
+        return {
+            "agents": {one.slug: one.name for one in agents},
+            "workflows": {slug: one.about or one.name for slug, one in self.policy.begun_by_mention.items()},
+            "models": list(self.models),
+            "modelsInUse": in_use,
+        }
 
     @property
     def identities(self) -> list[Identity]:
@@ -247,6 +268,7 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
         name=settings.project.name,
         model=settings.models.for_router()[0],
     )
+    attestations = read_attestations(ground.places)
     policy = Policy(
         roster={slug: agent for slug, agent in roster.items() if agent.kind is not AgentKind.ORCHESTRATOR},
         tools=tools.rules(),
@@ -269,8 +291,10 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
         },
         disabled=unusable,
         disabled_agents=disabled_slugs,
+        cost_owners=_cost_owners(settings, attestations, people.owners),
         # the router's are about its decisions, and recorded without any reflection
         has_lessons=lambda: any(known.agent != project.slug for known in ground.book.all_lessons()),
+        notices_in_a_day=ground.notices.in_a_day,
     )
     policy_of_programs = shell_policy(settings, has_sandbox=ground.has_sandbox)
     prompter = ConversationPrompter(
@@ -299,7 +323,7 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
     return Configuration(
         settings=settings,
         project_event=project_event,
-        attestations=read_attestations(ground.places),
+        attestations=attestations,
         models=choices(configured, library),
         configured_models={slug: configured_models(configured, library, slug) for slug in library.definitions},
         keys=keys,
@@ -454,6 +478,16 @@ def room_rules(settings: Settings) -> RoomRules:
     )
 
 
+def _cost_owners(
+    settings: Settings, attestations: Mapping[PublicKey, Tag], owners: Collection[PublicKey]
+) -> dict[PublicKey, PublicKey]:
+    """Who is informed of the costs of a key of ours: who has attested it, while they are an owner."""
+    if not settings.rooms.costs:
+        return {}
+    attested = {key: PublicKey(tag[1]) for key, tag in attestations.items()}
+    return {key: owner for key, owner in attested.items() if owner in owners}
+
+
 def sent_files(settings: Settings, ground: StaticContext) -> SentFiles:
     """What sends files to people, as the settings permit it."""
     return SentFiles(
@@ -508,7 +542,8 @@ def applying_checks(
 
 def environment_of(settings: Settings, where: ProjectPaths) -> ProjectEnvironment:
     """What programs find in the workspace."""
-    return ProjectEnvironment(where.workspace.resolve(), program_folders(settings))
+    is_sandboxed = settings.tools.shell.sandbox != "none"
+    return ProjectEnvironment(where.workspace.resolve(), program_folders(settings), is_sandboxed)
 
 
 def program_folders(settings: Settings) -> tuple[Path, ...]:

@@ -381,8 +381,13 @@ class Policy:
     """What a mention would begin and that cannot be used, each with its faults."""
     disabled_agents: Mapping[Slug, tuple[str, ...]]
     """Agents whose files have faults, each with them."""
+    cost_owners: Mapping[PublicKey, PublicKey]
+    """Who is informed in rooms of what the answers of a key of ours cost: its owner; empty unless that is wanted."""
     has_lessons: Callable[[], bool] = field(compare=False)
     """Whether agents have recorded a lesson in this project; what is decided by it is recorded, so no replay asks."""
+    notices_in_a_day: Callable[[str, Millis], int] = field(compare=False)
+    """How many notices of answers that do not count a chat (`trust.chat_of`) was sent in the 24 hours before a time;
+    likewise."""
 
     @property
     def begun_by_mention(self) -> Mapping[Slug, Beginner]:
@@ -440,5 +445,7 @@ def default_policy(*, roster: Mapping[Slug, Agent], tools: Mapping[str, ToolRule
         kinds={},
         disabled={},
         disabled_agents={},
+        cost_owners={},
         has_lessons=lambda: False,
+        notices_in_a_day=lambda _chat, _now: 0,
     )

@@ -30,6 +30,7 @@ from tenex.core.approvals.decide import remind
 from tenex.core.config import Policy, Replay
 from tenex.core.conversation import Conversation
 from tenex.core.delivery.buttons import as_answered, settle_buttons
+from tenex.core.delivery.costs import report_costs
 from tenex.core.delivery.decide import expired, published, quiet_hours_over
 from tenex.core.effects import Check, Inspect, Key, ModelCall, Route, Show, ToolCall, Undo, Work
 from tenex.core.functions.undecided import DeferrableSignal, EvaluationRequested, FunctionsEvaluated
@@ -201,6 +202,7 @@ def _consequences(transaction: Transaction, signal: Signal) -> Transaction:  # n
     rerender_prompts(transaction)
     ask_what_is_offered(transaction)
     settle_buttons(transaction)
+    report_costs(transaction)
     return transaction
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from tenex.core.agent_phases.program import AgentPhaseState
 from tenex.core.config import Role
 from tenex.core.ids import CallId, ConversationId, EventId, Millis, PublicKey, RunId, Slug
+from tenex.core.messages import Usage
 from tenex.core.phases import Phase
 from tenex.core.work.routes import Route
 
@@ -45,6 +46,22 @@ class Buttons:
     each: tuple[Button, ...]
     closes_at: Millis
     """When they end by themselves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnCost:
+    """What one answer has cost, for the owner of the key that gave it: of an agent in a turn, or of the router."""
+
+    owner: PublicKey
+    session: str
+    """The conversation."""
+    turn: str
+    """The id of the run; of the router the seq of its answer."""
+    usage: Usage
+    model: str
+    ended: Millis
+    outcome: str = ""
+    """Of the run; "" for the router."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

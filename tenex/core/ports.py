@@ -20,6 +20,7 @@ from tenex.core.port_values import (
     PublishOutcome,
     Quotation,
     ToolResult,
+    TurnCost,
     UnsignedEvent,
     Wrap,
 )
@@ -83,6 +84,9 @@ class Sealer(Protocol):
 
     def closing(self, draft: OutgoingMessage, event: EventId) -> tuple[UnsignedEvent, ...]:
         """What ends the buttons of an earlier event; the text of the draft is not used."""
+
+    def cost_report(self, draft: OutgoingMessage, cost: TurnCost) -> tuple[UnsignedEvent, ...]:
+        """What informs an owner of a cost; the text of the draft is not used. () without the speaker's key."""
 
     def redated(self, event: UnsignedEvent, created_at: int) -> UnsignedEvent:
         """The same event with another date (seconds), and so another id."""
@@ -309,7 +313,7 @@ class Directory(Protocol):
         """The chat that a conversation was begun in (`trust.chat_of`); "" for any other."""
 
     def newest_in(self, room: str) -> tuple[ConversationId, str] | None:
-        """The conversation with these people that began last, and its title; None for none."""
+        """The conversation with these people, or of this chat, that began last, and its title; None for none."""
 
 
 class Quotations(Protocol):

@@ -29,6 +29,7 @@ from tenex.core.cycle.records import (
 from tenex.core.delivery.records import (
     Ask,
     ButtonsClosed,
+    CostReported,
     Delivered,
     FileRequested,
     FileShown,

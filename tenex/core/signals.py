@@ -64,6 +64,9 @@ class InboundMessage:
     room: str = ""
     """The people of a direct message, its author among them, as a hash: all its conversation can be in. "" in public.
     It continues their newest conversation, or `conversation` where its author wants another one."""
+    is_direct: bool = False
+    """Whether it was written in a group for direct messages (`t` of its 39000 is `dm`), whose newest conversation it
+    continues in the same way."""
     by_machine: bool = False
     """The event is labelled as not written by a user (NIP-32)."""
     by_program: bool = False

@@ -31,7 +31,7 @@ def unsealed(_: Conversation, record: Record) -> Record:
 class Transaction:
     """What has been decided so far, and the state it leads to."""
 
-    __slots__ = ("_before", "_hides_verdicts", "_seal", "now", "policy", "records", "state")
+    __slots__ = ("_hides_verdicts", "_seal", "before", "now", "policy", "records", "state")
 
     def __init__(self, conversation: Conversation, policy: Policy, now: Millis, seal: Seal = unsealed) -> None:
         self.state = conversation.fork()
@@ -39,7 +39,8 @@ class Transaction:
         self.policy = policy
         self.now = now
         self.records: list[Record] = []
-        self._before = conversation
+        self.before = conversation
+        """The conversation as it was."""
         self._seal = seal
         self._hides_verdicts = False
 
@@ -62,7 +63,7 @@ class Transaction:
         """The conversation after these records."""
         if not self._hides_verdicts:
             return self.state
-        state = self._before.fork()
+        state = self.before.fork()
         for record in self.records:
             state.apply(record)
         return state

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from tenex.core.errors import ConfigurationError, InternalError
 from tenex.core.ids import EventId, PublicKey
-from tenex.core.people.trust import room_of
-from tenex.core.port_values import Wrap
+from tenex.core.people.trust import group_of, room_of
+from tenex.core.port_values import TurnCost, Wrap
 from tenex.core.ports import OutgoingMessage, PublishOutcome, Sealer, UnsignedEvent
 from tenex.core.values import replace
 
@@ -32,6 +32,7 @@ from .threading.plain_text import plain_text
 from .threading.room_threads import ROOM_THREADS, ROOM_TOP, RoomThreads
 from .threading.split import in_parts
 from .threading.threads import THREADS
+from .turn_costs import cost_report
 from .urls import normalise_url
 
 MOST_DESCRIBED: Final = 8 * 1024
@@ -143,6 +144,13 @@ class NostrSealer(Sealer):
     def closing(self, draft: OutgoingMessage, event: EventId) -> tuple[UnsignedEvent, ...]:
         """The event that ends the buttons of an earlier one."""
         return (closing(draft, event),)
+
+    def cost_report(self, draft: OutgoingMessage, cost: TurnCost) -> tuple[UnsignedEvent, ...]:
+        """The event that informs an owner of a cost; () where a remote signer holds the key, or it is gone."""
+        key = self._keys.get(draft.speaker)
+        if not isinstance(key, SecretKey):
+            return ()
+        return (cost_report(cost, group_of(draft.address), key, draft.created_at),)
 
     def redated(self, event: UnsignedEvent, created_at: int) -> UnsignedEvent:
         """Make the same event with another date, and so another id."""

@@ -5,18 +5,19 @@ import socket
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from itertools import islice
+from itertools import count, islice
 from typing import Any, Final
 
 from websockets.exceptions import ConnectionClosed
 
 from tenex.core.errors import RelayUnavailable
+from tenex.core.ids import PublicKey
 from tenex.log import get_logger
 
 from .events import Sign, sign_here, to_wire, unsigned_event
 from .filters import Filter
 from .keys import Key
-from .relay_traits import RelayTraits, is_one_key_answer
+from .relay_traits import RelayTraits
 from .retry import ReasonAction, is_worth_logging, printable, read_answer
 from .timeouts import RelayTimeouts, TokenBucket
 from .websocket import RelaySocket
@@ -50,7 +51,17 @@ MOST_IDENTITIES: Final = 20
 """Keys that are shown to a relay beside the first: as many as a large project has agents."""
 _EVENT: Final = '["EVENT"'
 _COUNTED: Final = ('["REQ"', _EVENT)
+_FOR_NOW: Final = ("error", "rate-limited")
+"""The prefixes (NIP-01) of refusals that are of the moment, and not of a key."""
 _TOO_BIG: Final = 1009  # RFC 6455: the frame was more than the other side takes
+
+
+TryAlone = Callable[[Key], Awaitable[bool]]
+"""Shows the relay a key on a connection of its own; whether it is accepted there."""
+
+
+async def _never_tried(_: Key) -> bool:
+    return False
 
 
 class Request:
@@ -141,6 +152,7 @@ class ClientConnection:
         more_identities: Callable[[], Iterable[Key]] = tuple,
         sign: Sign = sign_here,
         traits: RelayTraits | None = None,
+        try_alone: TryAlone = _never_tried,
     ) -> None:
         self._ws = socket_
         self._url = url
@@ -148,6 +160,7 @@ class ClientConnection:
         self._more_identities = more_identities
         self._sign = sign
         self._traits = traits or RelayTraits()
+        self._try_alone = try_alone
         self._timeouts = timeouts
         self._now = now
         self._loop = asyncio.get_running_loop()
@@ -160,7 +173,10 @@ class ClientConnection:
         self.lost = False
         self.is_flooded = False
         """It ended because the relay sent too many unrequested messages."""
-        self._outgoing: asyncio.Queue[tuple[str, _Publishing | Request | None]] = asyncio.Queue()
+        self._outgoing: asyncio.PriorityQueue[tuple[int, int, str, _Publishing | Request | None]]
+        self._outgoing = asyncio.PriorityQueue()
+        """Messages before REQs and all else, which at the slow rate may be many; the order of each is kept."""
+        self._queued = count()
         self._pace = TokenBucket(timeouts.frames_per_second, self._loop.time())
         self._is_slow = False
         if self._traits.takes_one_key:
@@ -177,6 +193,8 @@ class ClientConnection:
         """Whether the last AUTH failed for a reason that will be the same the next time."""
         self._authenticated: tuple[str | None, str, float] = (None, "", 0.0)
         """The last challenge answered, why the answer was refused ("" if it was not), and when."""
+        self._shown: dict[PublicKey, bool] = {}
+        """Our keys that were shown to the relay for that challenge, each with whether it was accepted."""
         self._auth_lock = asyncio.Lock()
         self._notices = 0
         linux = sys.platform == "linux"
@@ -189,7 +207,7 @@ class ClientConnection:
         try:
             while True:
                 self._is_idle = True
-                frame, cause = await self._outgoing.get()
+                *_, frame, cause = await self._outgoing.get()
                 self._is_idle = False
                 if isinstance(cause, Request) and cause.is_dropped:
                     continue
@@ -208,6 +226,10 @@ class ClientConnection:
         except TimeoutError:
             log.warning("relay.takes_nothing", relay=self._url)
             self.abort()
+
+    def _enqueue(self, frame: str, cause: _Publishing | Request | None) -> None:
+        is_message = isinstance(cause, _Publishing)
+        self._outgoing.put_nowait((0 if is_message else 1, next(self._queued), frame, cause))
 
     async def _until_allowed(self, frame: str) -> None:
         """Wait until the rate allows a frame; at the slow rate only frames are counted that relays count."""
@@ -263,7 +285,7 @@ class ClientConnection:
             request.closed.set_result(None)
             return request
         self._requests[sub_id] = request
-        self._outgoing.put_nowait((frame, request))
+        self._enqueue(frame, request)
         return request
 
     def drop(self, request: Request) -> None:
@@ -272,7 +294,7 @@ class ClientConnection:
         request.is_dropped = True
         frame = self.wire.close(request.id)
         if frame is not None and not self.lost:
-            self._outgoing.put_nowait((frame, None))
+            self._enqueue(frame, None)
 
     async def publish(self, event_id: str, frame: str, patience: float) -> Ok:
         """Send an event and wait for the relay's answer to it, which may also be a notice that it was too much.
@@ -299,7 +321,7 @@ class ClientConnection:
                     async with asyncio.timeout(patience):
                         await self._ws.send(frame)  # without a round of the loop for the task that writes
             else:
-                self._outgoing.put_nowait((frame, publishing))
+                self._enqueue(frame, publishing)
                 await publishing.sent.wait()
             async with asyncio.timeout(patience):
                 ok = await waiting
@@ -341,7 +363,7 @@ class ClientConnection:
         if not (self._has_quota() if is_rare else self.has_room):
             return False
         self._offers.add(frame)
-        self._outgoing.put_nowait((frame, None))
+        self._enqueue(frame, None)
         return True
 
     async def authenticate(self) -> str:
@@ -357,11 +379,16 @@ class ClientConnection:
             answered, why, at = self._authenticated
             is_old = self._loop.time() - at > self._timeouts.auth_timeout
             if challenge != answered or (why and is_old):
+                self._shown.clear()
                 why = await self._authenticate(self._identity, challenge)
                 if not why:
                     await self._show_more_identities(self._identity, challenge)
                 self._authenticated = (challenge, why, self._loop.time())
             return why
+
+    def was_accepted(self, key: PublicKey) -> bool | None:
+        """Whether the relay has accepted a key of ours here; None if it was not shown, or it gave no clear answer."""
+        return self._shown.get(key)
 
     @property
     def was_challenged(self) -> bool:
@@ -383,11 +410,39 @@ class ClientConnection:
         others = (key for key in self._more_identities() if key != identity)
         more = list(islice(others, MOST_IDENTITIES))
         if more:
-            answers = await asyncio.gather(*(self._authenticate(key, challenge) for key in more))
-            if any(map(is_one_key_answer, answers)):
-                self._traits.note_one_key()
-            else:
+            await asyncio.gather(*(self._authenticate(key, challenge) for key in more))
+            await self._learn_from_refusals(more)
+            if not self._traits.takes_one_key:
                 await self._authenticate(identity, challenge)
+
+    async def shows(self, key: Key) -> bool:
+        """Show one more of our keys, where the relay has asked for AUTH and knows another by it; whether it knows it.
+
+        An event of a key that it does not know here may be refused for that alone.
+        """
+        async with self._auth_lock:
+            challenge, why, _ = self._authenticated
+            if challenge is None or why or self._traits.takes_one_key or self._identity is None:
+                return False
+            if key.public not in self._shown:
+                await self._authenticate(key, challenge)
+                await self._learn_from_refusals([key])
+                if self._shown.get(key.public):
+                    await self._authenticate(self._identity, challenge)
+                    return True
+            return False
+
+    async def _learn_from_refusals(self, keys: Sequence[Key]) -> None:
+        """Try the keys that the relay refuses beside another on connections of their own, one after the other.
+
+        If one is accepted there, the relay takes one key to a connection. One that is refused there too is not tried
+        again by this process, or until the relay has accepted it.
+        """
+        for key in keys:
+            is_refused = self._shown.get(key.public) is False
+            if is_refused and key.public not in self._traits.refused_keys and await self._try_alone(key):
+                self._traits.note_one_key()
+                return
 
     async def _authenticate(self, identity: Key, challenge: str) -> str:
         self.is_auth_final = False
@@ -410,7 +465,12 @@ class ClientConnection:
         except RelayUnavailable as fault:
             return str(fault)
         log.info("relay.authenticated", relay=self._url, accepted=ok.accepted, answer=printable(ok.text))
-        self.is_auth_final = read_answer(ok.text).action is ReasonAction.FINAL
+        answer = read_answer(ok.text)
+        self.is_auth_final = answer.action is ReasonAction.FINAL
+        if ok.accepted:
+            self._traits.note_authenticated(identity.public)
+        if ok.accepted or answer.prefix not in _FOR_NOW:
+            self._shown[identity.public] = ok.accepted
         return "" if ok.accepted else printable(ok.text) or "it refused the AUTH"
 
     def _handle(self, text: str | bytes) -> Awaitable[None] | None:

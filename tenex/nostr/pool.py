@@ -27,7 +27,7 @@ from .filters import Filter
 from .keys import Key
 from .relay import RelayConnection, RelayStatus
 from .relay_info import RelayLimits
-from .relay_traits import RelayTraits, is_one_key_answer
+from .relay_traits import RelayTraits
 from .retry import is_worth_logging
 from .tasks import start
 from .timeouts import RelayTimeouts, clock_ahead
@@ -234,15 +234,26 @@ class RelayPool:
             except (OSError, TimeoutError):  # the connection tries it again
                 pass
         connection = self._connection_for(self._relay(relay).url, event.pubkey)
-        refusal = connection.traits.refused_kinds.get(event.kind)
+        refusal = connection.traits.refusal(event)
         if refusal is not None:
             return PublishOutcome(accepted=False, detail=refusal)
         outcome = await connection.publish(event)
-        if outcome.accepted or not is_one_key_answer(outcome.detail):
-            return outcome
-        connection.traits.note_one_key()
-        other = self._connection_for(connection.url, event.pubkey)
-        return outcome if other is connection else await other.publish(event)
+        if not outcome.accepted and await self._may_be_accepted_now(connection, event):
+            outcome = await self._connection_for(connection.url, event.pubkey).publish(event)
+        if not outcome.accepted and not outcome.is_outdated:
+            connection.traits.note_refusal(event, outcome.detail)
+        return outcome
+
+    async def _may_be_accepted_now(self, connection: RelayConnection, event: Event) -> bool:
+        """Whether a connection has refused an event of another key of ours, and the relay knows that key now.
+
+        It knows it after AUTH: on that connection, or on one of its own where it takes one key to each.
+        """
+        key = self._key_of(event.pubkey)
+        if key is None or not self._has_own(event.pubkey) or connection in self._of_keys.values():
+            return False
+        is_known = await connection.shows(key)
+        return (is_known or connection.traits.takes_one_key) and connection.traits.refusal(event) is None
 
     def has_room(self, relay: str) -> bool:
         """Whether `offer` would send to that relay now; `relay` is a canonical URL."""

@@ -31,7 +31,7 @@ from .keys import Key
 from .pagination import most_events
 from .relay_info import DocumentUnread, RelayLimits, read_limits
 from .relay_subscriptions import RelaySubscriptions
-from .relay_traits import OF_ANOTHER_KEY, RelayTraits, is_one_key_answer
+from .relay_traits import RelayTraits
 from .retry import ReasonAction, RetryPolicy, is_worth_logging, printable, read_answer
 from .timeouts import Reconnecting, RelayTimeouts
 from .urls import normalise_url
@@ -199,14 +199,7 @@ class RelayConnection:
         while True:
             service.reset()
             try:
-                socket = await open_websocket(
-                    self.url,
-                    open_timeout=self._timeouts.open_timeout,
-                    close_timeout=self._timeouts.close_timeout,
-                    ping_interval=self._timeouts.ping_interval,
-                    ping_timeout=self._timeouts.ping_timeout,
-                    must_be_public=self.must_be_public,
-                )
+                socket = await self._open()
                 try:
                     self._fault = await self._serve(socket)
                 finally:
@@ -222,6 +215,16 @@ class RelayConnection:
             level = self._log.warning if reconnecting.tries == 4 else self._log.info
             level("relay.lost", why=self._fault, retry_in=round(pause, 2), tries=reconnecting.tries)
             await asyncio.sleep(pause)
+
+    async def _open(self) -> RelaySocket:
+        return await open_websocket(
+            self.url,
+            open_timeout=self._timeouts.open_timeout,
+            close_timeout=self._timeouts.close_timeout,
+            ping_interval=self._timeouts.ping_interval,
+            ping_timeout=self._timeouts.ping_timeout,
+            must_be_public=self.must_be_public,
+        )
 
     async def _close(self, socket: RelaySocket) -> None:
         """Close within a bounded time; an error here does not matter and must not replace a cancellation."""
@@ -245,6 +248,7 @@ class RelayConnection:
             more_identities=self._more_identities,
             sign=self._sign,
             traits=self.traits,
+            try_alone=self._is_accepted_alone,
         )
         connection.wire.allow(self._limits.max_subscriptions)
         why = ""
@@ -296,6 +300,46 @@ class RelayConnection:
 
     async def _authenticate(self, connection: ClientConnection) -> None:
         await connection.authenticate()
+
+    async def _is_accepted_alone(self, key: Key) -> bool:
+        """Show a key to the relay on a connection of its own, which ends then; one that is refused is remembered."""
+        connection: ClientConnection | None = None
+        why = ""
+        try:
+            async with asyncio.timeout(self._timeouts.auth_timeout):
+                socket = await self._open()
+                try:
+                    connection = ClientConnection(
+                        socket,
+                        self.url,
+                        prefix="",
+                        identity=key,
+                        timeouts=self._timeouts,
+                        now=self._now,
+                        sign=self._sign,
+                        traits=self.traits,
+                    )
+                    async with asyncio.TaskGroup() as group:
+                        running = [group.create_task(connection.write()), group.create_task(connection.read())]
+                        why = await connection.authenticate()
+                        for task in running:
+                            task.cancel()
+                finally:
+                    await self._close(socket)
+        except (*_FAULTS, TimeoutError) as fault:
+            self._log.info("relay.not_tried", key=key.public[:8], why=printable(f"{type(fault).__name__}: {fault}"))
+        except Exception as fault:  # noqa: BLE001 as in `_stay_connected`
+            self._failed(fault)
+        if connection is None:
+            return False
+        is_accepted = connection.was_accepted(key.public)
+        if is_accepted is False:
+            self.traits.refused_keys[key.public] = why
+        return bool(is_accepted)
+
+    async def shows(self, key: Key) -> bool:
+        """Show one more of our keys to a relay that knows another by AUTH; see `ClientConnection.shows`."""
+        return self._connection is not None and await self._connection.shows(key)
 
     async def _read_limits(self) -> None:
         """Read the relay's document; while its server fails, again and again: it may say that the relay has rooms."""
@@ -393,7 +437,7 @@ class RelayConnection:
                 connection = await self._up()
                 await self._may_publish.wait()
                 if self.traits.takes_one_key and self._has_own(event.pubkey):  # seen while it waited
-                    return _refused(OF_ANOTHER_KEY)
+                    return _refused("blocked: the relay takes this key on its own connection only")
                 if size > self._limits.max_message_length:
                     return _refused(f"invalid: the relay takes {self._limits.max_message_length} bytes per message")
                 try:
@@ -429,7 +473,7 @@ class RelayConnection:
         An OK may have been lost, and relays look at the date before they look for a duplicate.
         """
         is_of_now = abs(self._now() - event.created_at) <= DATE_OF_NOW
-        if is_of_now or prefix not in _OF_DATES or is_one_key_answer(why):
+        if is_of_now or prefix not in _OF_DATES:
             return _refused(why)
         found: list[str] = []
         while True:

@@ -8,11 +8,8 @@ from typing import Final
 
 from tenex.core.ids import PublicKey
 
-_ONE_KEY: Final = re.compile(r"already authenticated|does not match authenticated identity", re.IGNORECASE)
-"""Answers to the AUTH of a second key, and to an event of another key than the connection's."""
-
-OF_ANOTHER_KEY: Final = "invalid: event pubkey does not match authenticated identity"
-"""What Buzz's relay answers to an event of another key than the connection's."""
+from .events import Event
+from .turn_costs import TURN_COST
 
 EVENTS_WITH_EPHEMERAL: Final = 30
 """Events of a key in a minute up to which ephemeral ones are among them: Buzz takes 60, and messages need the rest."""
@@ -21,19 +18,18 @@ _MINUTE: Final = 60.0
 _UNKNOWN_KIND: Final = re.compile(r"(?:restricted|blocked|unsupported|invalid): unknown event kind\b", re.IGNORECASE)
 
 
-def is_one_key_answer(text: str) -> bool:
-    """Whether a relay says by this that a connection has one key."""
-    return _ONE_KEY.search(text) is not None
-
-
 @dataclass(slots=True)
 class RelayTraits:
     """What is known of one relay."""
 
     takes_one_key: bool = False
     """Whether it takes one AUTH (NIP-42) to a connection, so that each of our keys needs a connection of its own."""
+    refused_keys: dict[PublicKey, str] = field(default_factory=dict)
+    """Our keys that it refuses at AUTH, also on a connection of their own, with its answer."""
     refused_kinds: dict[int, str] = field(default_factory=dict)
     """The kinds of events that it does not take, with its answer: they are not sent to it again."""
+    refused_costs: dict[PublicKey, str] = field(default_factory=dict)
+    """Our keys of which it takes no report of a cost, with its answer, until they show themselves by another AUTH."""
     sent_at: defaultdict[PublicKey, deque[float]] = field(default_factory=lambda: defaultdict(deque))
     """When events were sent in the last minute, by the key of the connection, on the loop's clock."""
     learnt: list[Callable[[], object]] = field(default_factory=list)
@@ -43,6 +39,21 @@ class RelayTraits:
         """Learn from the refusal of an event of a kind."""
         if _UNKNOWN_KIND.match(text):
             self.refused_kinds[kind] = text
+
+    def note_refusal(self, event: Event, text: str) -> None:
+        """Learn from the final refusal of an event: as no one waits for a report of a cost, it is not sent again."""
+        if event.kind == TURN_COST:
+            self.refused_costs[event.pubkey] = text
+
+    def note_authenticated(self, key: PublicKey) -> None:
+        """Note that the relay knows a key of ours, and whose it is, by another AUTH."""
+        self.refused_costs.pop(key, None)
+        self.refused_keys.pop(key, None)
+
+    def refusal(self, event: Event) -> str | None:
+        """What the relay has answered to such an event, and would again; None if it may take this one."""
+        is_cost = event.kind == TURN_COST
+        return self.refused_kinds.get(event.kind) or (self.refused_costs.get(event.pubkey) if is_cost else None)
 
     def note_sent(self, key: PublicKey, now: float) -> None:
         """Count an event that a connection of one key sends."""

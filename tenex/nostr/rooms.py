@@ -16,7 +16,7 @@ members. So a first message never gets an answer in the wrong place.
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
@@ -32,7 +32,7 @@ from tenex.log import get_logger
 from .deletions import DELETIONS, ROOM_DELETION
 from .events import Event
 from .filters import Filter, names_a_room
-from .interactions import PRESS, ShownPrompt, shown_prompt
+from .interactions import EXTENSION, PRESS, ShownPrompt, shown_prompt
 from .pool import RelayPool
 from .reactions import REACTION
 from .threading import KINDS
@@ -124,6 +124,13 @@ class Room:
 Place = tuple[str, str]
 """A relay, canonical, and the id of a room."""
 
+LearnNames = Callable[[str, Collection[PublicKey], PublicKey | None], Awaitable[None]]
+"""Reads the names of members at a relay, by the connection of a key of ours; None for the usual one."""
+
+
+async def _no_names(_relay: str, _members: Collection[PublicKey], _reader: PublicKey | None) -> None:
+    """Learn none."""
+
 
 class Rooms:
     """Knows the rooms of all relays, and keeps a subscription for each that a key of ours is in."""
@@ -136,6 +143,7 @@ class Rooms:
         now: Callable[[], float] = time.time,
         identity: PublicKey | None = None,
         is_named: Callable[[PublicKey], bool] = lambda _: False,
+        learn_names: LearnNames = _no_names,
     ) -> None:
         """Prepare.
 
@@ -146,10 +154,12 @@ class Rooms:
             now: the wall clock, in seconds.
             identity: the key of the pool's usual connections.
             is_named: whether somebody may write wherever they are.
+            learn_names: reads the names of members, before a room is read and a new member's message.
         """
         self._pool = pool
         self._identity = identity
         self._is_named = is_named
+        self._learn_names = learn_names
         self._own_keys = own_keys
         self._rules = rules
         self._now = now
@@ -161,6 +171,8 @@ class Rooms:
         self._no_room: dict[Place, str] = {}
         """Why rooms have no subscription."""
         self._prompts: dict[str, ShownPrompt] = {}
+        self._prompts_read: set[Place] = set()
+        """The rooms of which those that were there before are read."""
         self._held: dict[Place, list[Callable[[], None]]] = {}
         self._due: set[str] = set()
         """The relays that are to be looked at."""
@@ -260,7 +272,8 @@ class Rooms:
         if room is None or not room.is_direct or not room.ours or message.by_machine or message.edits is not None:
             return message
         is_for_agent = len(room.ours) == 1 and room.ours[0] != self._identity
-        return replace(message, starts=True, mentions=message.mentions or (room.ours if is_for_agent else ()))
+        mentions = message.mentions or (room.ours if is_for_agent else ())
+        return replace(message, starts=True, is_direct=True, mentions=mentions)
 
     def scheme_of(self, event: Event, relay: str) -> ThreadingScheme | None:
         """How messages of the room of an event are read and answered, if it is one with threads."""
@@ -434,12 +447,29 @@ class Rooms:
             if place[0] == relay and room.ours and place[1] not in seen_by and is_whole:
                 log.info("room.left", relay=relay, room=room.id)
                 self._rooms[place] = Room(relay=relay, id=room.id, name=room.name, has_threads=room.has_threads)
+        await self._read_prompts(relay)
         self._follow(relay)
         if not is_whole:  # what is read of a room that is found later begins where all were last known
             self._look_again(relay)
             return
         self._looked_at[relay] = looked_at
         self._pauses.pop(relay, None)
+
+    async def _read_prompts(self, relay: str) -> None:
+        """Read the words in which a relay has shown prompts, however old: people may answer them at any time."""
+        if EXTENSION not in self._pool.limits(relay).extensions:
+            return
+        signer = self._pool.rooms_key(relay)
+        for place, room in list(self._rooms.items()):
+            if place[0] != relay or not room.ours or place in self._prompts_read or not self._is_chosen(room):
+                continue
+            unread: list[str] = []
+            wanted: list[Filter] = [{"kinds": [CHAT], "authors": [signer], "#h": [room.id], "limit": MOST_PROMPTS}]
+            events = await self._pool.fetch(wanted, PATIENCE, unread, only=relay, key=room.reader)
+            if relay not in unread:
+                self._prompts_read.add(place)
+            for event in reversed(events):
+                self.on_event(event, relay)
 
     def _look_again(self, relay: str) -> None:
         """Look at a relay that has not answered everything soon, and ever later."""
@@ -510,6 +540,9 @@ class Rooms:
                 ours=tuple(sorted(member for member in members if member in own_keys)),
                 reader=key,
             )
+        rooms = [self._rooms[relay, room_id] for room_id in room_ids]
+        strangers = {member: None for room in rooms if room.ours for member in room.members if member not in own_keys}
+        await self._learn_names(relay, strangers.keys(), key)
         return True
 
     def _newest(self, events: Collection[Event], relay: str) -> dict[str, Event]:

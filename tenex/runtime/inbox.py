@@ -206,7 +206,7 @@ class Inbox:
 
         Early replies are received once more, because it may have recorded their thread.
         """
-        self._ask_for_newest(self._directory.room_of(conversation))
+        self._ask_for_newest(self._directory.room_of(conversation) or self._directory.chat_of(conversation))
         early = self._early
         self._early = OrderedDict()
         for message in early.values():
@@ -215,7 +215,7 @@ class Inbox:
     def hand_on(self, signal: MessageReceived, wrong: ConversationId, right: ConversationId) -> None:
         """Deliver a message to the conversation for which another worker took it, which is not the one chosen here."""
         _remember(self._conversations, signal.message.event_id, right)
-        room = signal.message.room
+        room = _talk_of(signal.message)
         newest = self._newest.get(room)
         if newest is not None and newest[0] == wrong:
             self._ask_for_newest(room)
@@ -226,7 +226,7 @@ class Inbox:
     def _ask_for_newest(self, room: str) -> None:
         """Have the directory say which conversation of a room is the newest, where it knows the one chosen here."""
         newest = self._newest.get(room)
-        if newest is not None and self._directory.room_of(newest[0]) == room:
+        if newest is not None and room in (self._directory.room_of(newest[0]), self._directory.chat_of(newest[0])):
             del self._newest[room]
 
     def delete(
@@ -324,22 +324,26 @@ class Inbox:
 
     def _place(self, message: InboundMessage) -> _Place:
         """The conversation of a message. What was written in direct messages, and what was not, never meet in one."""
-        if message.room:
-            return self._place_in_room(message)
+        talk = _talk_of(message)
+        if talk:
+            return self._place_in_talk(message, talk)
         existing = self._existing(message)
         if any(map(self._room_of, {existing, message.conversation})):
             return _Place(message=replace(message, starts=False))
         return _Place(message=message, existing=existing)
 
-    def _place_in_room(self, message: InboundMessage) -> _Place:
-        """The conversation it replies to in its room, else the newest there; or none, where it begins the next."""
+    def _place_in_talk(self, message: InboundMessage, talk: str) -> _Place:
+        """The conversation of direct messages that it replies to, else the newest; or none, where it begins the next.
+
+        Of messages between people these are private; of a group they are in its chat.
+        """
         for reference in message.references:
             conversation = self._conversations.get(reference) or self._directory.conversation_of(reference)
-            if conversation is not None and self._room_of(conversation) == message.room:
+            if conversation is not None and talk == (self._room_of(conversation) or self._chat_of(conversation)):
                 return _Place(message=message, existing=conversation)
         if message.is_reaction:
             return _Place(message=replace(message, starts=False))
-        newest, title = self._newest_in(message.room)
+        newest, title = self._newest_in(talk)
         command = None if message.by_program else parse(message.text)
         if command is not None and command.name == NEW:
             text = command.argument or message.text
@@ -373,9 +377,14 @@ class Inbox:
         if place.existing is not None:
             return
         _remember(self._chats, message.conversation, chat_of(message.address))
-        if not message.room:
+        talk = _talk_of(message)
+        if not talk:
             return
-        self.add_room(message.room, message.conversation, title_of(message.title or message.text))
+        title = title_of(message.title or message.text)
+        if message.room:
+            self.add_room(talk, message.conversation, title)
+        else:
+            _remember(self._newest, talk, (message.conversation, title))
         if place.left is not None:
             self._coordinator.deliver(place.left, ConversationLeft(author=message.author, role=role, name=name))
 
@@ -442,6 +451,11 @@ class Inbox:
         if len(self._rates) > AUTHORS:
             self._rates.popitem(last=False)
         return is_within
+
+
+def _talk_of(message: InboundMessage) -> str:
+    """Where a message continues the newest conversation: the people, or the group, of direct messages; else ""."""
+    return message.room or (chat_of(message.address) if message.is_direct else "")
 
 
 def _remember(kept: OrderedDict[K, V], key: K, value: V) -> None:

@@ -23,6 +23,8 @@ def seal(state: Conversation, record: r.Record, sealer: Sealer, prompter: Prompt
             return sealed(state, record, sealer)
         case r.ButtonsClosed():
             return closed(state, record, sealer)
+        case r.CostReported():
+            return reported(state, record, sealer)
         case r.Delivered(again=UnsignedEvent() as event):
             return replace(record, again=sealer.redated(event, dated(state, record)))
         case r.RunStarted() | r.AgentPhaseChanged() | r.PromptRerendered():
@@ -65,16 +67,27 @@ def closed(state: Conversation, record: r.ButtonsClosed, sealer: Sealer) -> r.Bu
     """The end of buttons with the event that has their relay end them; none where the relay does not have them."""
     if record.is_refused:
         return record
-    draft = OutgoingMessage(
+    draft = _without_words(state, record)
+    return replace(
+        record, events=sealer.closing(draft, state.delivery.newest_id(record.event)), relays=sealer.relays(draft)
+    )
+
+
+def reported(state: Conversation, record: r.CostReported, sealer: Sealer) -> r.CostReported:
+    """The report of a cost with its event."""
+    draft = _without_words(state, record)
+    return replace(record, events=sealer.cost_report(draft, record.cost), relays=sealer.relays(draft))
+
+
+def _without_words(state: Conversation, record: r.ButtonsClosed | r.CostReported) -> OutgoingMessage:
+    """The draft of an event that is no message, for the relays of the conversation."""
+    return OutgoingMessage(
         speaker=record.speaker,
         text="",
         tags=(),
         created_at=dated(state, record),
         address=state.identity.address,
         reply_to={},
-    )
-    return replace(
-        record, events=sealer.closing(draft, state.delivery.newest_id(record.event)), relays=sealer.relays(draft)
     )
 
 

@@ -130,11 +130,13 @@ class Index:
         return row if isinstance(row, str) else ""
 
     def newest_in(self, room: str) -> tuple[ConversationId, str] | None:
-        """The conversation of a room that began last, and its title; None for none."""
+        """The conversation with these people, or of this chat, that began last, with its title; None for none."""
         stored = self._tables.ask(schema.NEWEST_IN, room)
         names = [ConversationId(stored)] if isinstance(stored, str) else []
         for batch in (self._going, self._waiting):
-            names += [name for name, kind, value in batch.facets if kind == schema.ROOM and value == room]
+            kinds = (schema.ROOM, schema.CHAT)
+            places = [name for name, kind, value in batch.facets if kind in kinds and value == room]
+            names += [name for name in places if name not in batch.rows or not batch.rows[name].imported]
 
         def started(name: ConversationId) -> int:
             for batch in (self._waiting, self._going):

@@ -100,9 +100,9 @@ ROOM_OF: Final = _FACET_OF.format(kind=ROOM)
 CHAT_OF: Final = _FACET_OF.format(kind=CHAT)
 NEWEST_IN: Final = """
 select c.id from facets f join conversations c on c.number = f.conversation
-where f.kind = 'room' and f.value = ? order by c.started desc, c.id desc limit 1
+where f.kind in ('room', 'chat') and f.value = ? and c.imported = 0 order by c.started desc, c.id desc limit 1
 """
-"""Reads all facets, some ms; the newest of each room is remembered (`runtime.inbox`)."""
+"""Reads all facets, some ms; the newest of each is remembered (`runtime.inbox`)."""
 
 _TWICE: Final = """
 select c.id, o.id, count(*) from events e join events f on f.event_id = e.event_id and f.conversation <> e.conversation

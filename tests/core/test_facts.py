@@ -21,6 +21,7 @@ SILENT = frozenset(
         "RunWarned",
         "ToolCallQueued",
         "ButtonsClosed",
+        "CostReported",
         "Delivered",
         "OutboxExpired",
         "QuietHoursEnded",

@@ -8,13 +8,15 @@ import pytest
 from tenex.core import records as r
 from tenex.core.config import Role
 from tenex.core.conversation import new_conversation
-from tenex.core.ids import ConversationId, EventId, PublicKey
+from tenex.core.ids import ConversationId, EventId, Millis, PublicKey
 from tenex.core.inbox.commands import stops_wait
 from tenex.core.inbox.reactions import asks_yes_or_no
 from tenex.core.inbox.uncounted import MOST_A_DAY
+from tenex.core.people.trust import chat_of
 from tenex.core.phases import Phase
 from tenex.core.signals import InboundMessage, MessageReceived
 from tenex.core.totals.costs import DAY
+from tenex.runtime.notices import Notices
 from tenex.workflows.phases import records as p
 from tests.fakes.scenario import (
     ALICE,
@@ -251,6 +253,21 @@ def test_a_room_full_of_guests_gets_fifty_such_notices_a_day() -> None:
     scenario.now = type(scenario.now)(scenario.now + DAY)
     react(scenario, "👍", asked, author=late, role=Role.GUEST, name="late")
     assert scenario.records(r.AnswerUncounted)[-1].author == late
+
+
+def test_many_conversations_of_one_room_get_no_more_of_them_together() -> None:
+    notices = Notices()
+    bob: dict[str, Any] = {"author": BOB, "role": Role.GUEST, "name": "bob"}
+    for number in range(MOST_A_DAY + 5):
+        scenario = asking("Shall I delete it?")
+        scenario.policy = dataclasses.replace(scenario.policy, notices_in_a_day=notices.in_a_day)
+        react(scenario, "👍", question(scenario), **bob)
+        notices.on_records(scenario.conversation, scenario.records(r.AnswerUncounted))
+        assert len(scenario.records(r.AnswerUncounted)) == (number < MOST_A_DAY)
+    now = scenario.now
+    assert notices.in_a_day(chat_of(scenario.conversation.identity.address), now) == MOST_A_DAY
+    assert notices.in_a_day("group kitchen wss://relay.example", now) == 0
+    assert notices.in_a_day(chat_of(scenario.conversation.identity.address), Millis(now + DAY)) == 0
 
 
 # ---- stop signs ------------------------------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ from tenex.core.ports import (
     Prompt,
     PublishOutcome,
     ToolResult,
+    TurnCost,
     UnsignedEvent,
     Wrap,
     ignore_text,
@@ -182,7 +183,11 @@ class World:
         return chat_of(begun[0].address) if begun else ""
 
     def newest_in(self, room: str) -> tuple[ConversationId, str] | None:
-        begun = [(self.records(ConversationStarted, name), name) for name in self.books if self.room_of(name) == room]
+        begun = [
+            (self.records(ConversationStarted, name), name)
+            for name in self.books
+            if room in (self.room_of(name), self.chat_of(name))
+        ]
         newest = max(begun, key=lambda each: (each[0][0].at, each[1]), default=None)
         return None if newest is None else (newest[1], newest[0][0].title)
 
@@ -260,6 +265,9 @@ class World:
         return False
 
     def closing(self, draft: OutgoingMessage, event: EventId) -> tuple[UnsignedEvent, ...]:
+        return ()
+
+    def cost_report(self, draft: OutgoingMessage, cost: TurnCost) -> tuple[UnsignedEvent, ...]:
         return ()
 
     def redated(self, event: UnsignedEvent, created_at: int) -> UnsignedEvent:

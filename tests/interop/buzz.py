@@ -99,6 +99,10 @@ class BuzzPerson:
     async def enter(self, room: str) -> None:
         await self._script.do("enter", room=room)
 
+    async def listen(self, **wanted: Any) -> None:
+        """Hear what matches a filter, such as `kinds` and `_p`."""
+        await self._script.listen(**wanted)
+
     async def publish(self, builder: str, **given: Any) -> Answer:
         """Build an event by a function of buzzkit with these arguments; the relay must take it. Returns the event."""
         event: Answer = await self._script.do("publish", builder=builder, given=given)

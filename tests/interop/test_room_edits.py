@@ -120,6 +120,36 @@ async def test_in_a_direct_channel_all_that_people_write_is_for_our_key_there(tm
         assert recorded(folder, other)[0].addressed == ()
 
 
+async def test_a_talk_in_a_direct_channel_goes_on_until_its_author_begins_another(tmp_path: Path) -> None:
+    """Also after a restart, as in private messages."""
+    async with in_a_room(tmp_path / "data", Team()) as (relay, folder, server, room, owner):
+        channel = relay.make("", folder.owner.public, *folder.public_keys, private=True, sort="dm")
+        await owner.enter(channel)
+
+        async def say(where: str, text: str, *tags: list[str]) -> str:
+            said = await owner.say(where, text, *tags)
+            await owner.until(lambda event: ["e", said, "", "reply"] in event["tags"], 60)
+            return said
+
+        def given(name: str) -> list[str]:
+            return [record.event_id for record in of_kind(folder.records(name), r.CommandGiven)]
+
+        async with serving(folder, server):
+            first = await say(channel, "/status")
+            second = await say(channel, "/help")
+        async with serving(folder, server):
+            third = await say(channel, "/status")
+            elsewhere = await say(room, "/status", ["p", folder.project.public])
+            other = await say(channel, "/new /status")
+            last = await say(channel, "/status")
+            below = await owner.say(channel, "/help", ["e", second, "", "reply"])
+            await until(lambda: below in given(first))
+        assert given(first) == [first, second, third, below]
+        assert given(elsewhere) == [elsewhere]
+        assert set(folder.names) == {first, elsewhere, other}
+        assert last in given(other)
+
+
 async def test_cancel_stops_and_shutdown_does_not(tmp_path: Path) -> None:
     async with (
         in_a_room(tmp_path / "data", Team(worker=lambda _: Hangs())) as (_, folder, server, room, owner),

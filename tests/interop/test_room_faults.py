@@ -47,6 +47,9 @@ IMPATIENT = partial(
 )
 WITHIN = 40.0
 """Seconds for what takes three without a fault; a look at all rooms, once a minute, comes too late."""
+MINUTE = 60.0
+PATIENT = 120.0
+"""Seconds with the usual timeouts, after a minute of a fault: twice the longest pause between two tries."""
 
 
 def faults(*quick: str) -> list[Any]:
@@ -93,6 +96,7 @@ class Site:
         self.daemon = prepared(data, npub(self.owner.public), relay.url)
         self.room = relay.make("room", self.owner.public, *self.daemon.agent_keys)
         self.asked: list[str] = []
+        self.patience = WITHIN
 
     @asynccontextmanager
     async def daemon_at_work(self) -> AsyncIterator[Daemon]:
@@ -110,7 +114,7 @@ class Site:
         return [event for event in answers if event["pubkey"] in self.daemon.agent_keys]
 
     async def until(self, holds: Callable[[], object]) -> None:
-        async with asyncio.timeout(WITHIN):
+        async with asyncio.timeout(self.patience):
             while not holds():
                 await asyncio.sleep(0.02)
 
@@ -160,6 +164,31 @@ async def test_nothing_is_lost_and_nothing_comes_twice_when_the_relay_fails_in_m
                 meanwhile = site.write("/status")
                 site.model.may_answer.set()
                 await asyncio.sleep(fault.lasts)
+            await site.answered(meanwhile)
+            await site.until(lambda: site.has_ended(work))
+            await site.answered(site.write("/help"))
+        site.check()
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    "fault", [fault for fault in FAULTS if fault.lasts and not fault.hides_rooms], ids=lambda it: it.name
+)
+async def test_a_full_minute_of_it_with_the_usual_timeouts_loses_nothing(
+    fault: Fault, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "RelayTimeouts", RelayTimeouts)
+    async with room_relay() as relay:
+        site = Site(relay, tmp_path / "data")
+        site.patience = PATIENT
+        async with site.daemon_at_work():
+            work = site.write(HELLO)
+            async with asyncio.timeout(PATIENT):
+                await site.model.is_asked.wait()
+            async with fault.run(relay):
+                meanwhile = site.write("/status")
+                site.model.may_answer.set()
+                await asyncio.sleep(MINUTE)
             await site.answered(meanwhile)
             await site.until(lambda: site.has_ended(work))
             await site.answered(site.write("/help"))

@@ -3,11 +3,14 @@
 from pathlib import Path
 from typing import Any
 
+from tenex.core import records as r
+from tenex.core.text.names import short_key
 from tenex.nostr.keys import KeyRing, SecretKey
 from tests.fakes.modelscripts import Asked, Team, swift
 from tests.kits.room_person import room_person
 from tests.kits.room_relay import Raw
 from tests.kits.room_work import workplace
+from tests.service.kit import of_kind
 from tests.service.loopback import serving
 from tests.service.person import until
 
@@ -39,6 +42,30 @@ async def test_agents_are_shown_the_room_as_a_person_sees_it(tmp_path: Path) -> 
     assert f"person-{guest[:8]} (guest)" in lines[1]
     assert "executor" in lines[1]
     assert len(lines) == 2
+
+
+async def test_members_have_the_names_of_their_profiles_and_no_one_that_of_another(tmp_path: Path) -> None:
+    """The first message of a member has it too, also of one who joined a moment ago."""
+    async with (
+        workplace(tmp_path / "data", Team()) as working,
+        room_person(working.relay, working.folder.owner, working.room) as owner,
+        room_person(working.relay, SecretKey.generate(), working.room) as bob,
+        room_person(working.relay, SecretKey.generate(), working.room) as mallory,
+    ):
+        relay, folder = working.relay, working.folder
+        await owner.introduce("Alice")
+        await bob.introduce("Bob")
+        await mallory.introduce("ALICE")
+        relay.add(working.room, bob.key.public)
+        project = ["p", folder.project.public]
+        async with serving(folder, working.server):
+            said = await bob.say(working.room, "/status", project)
+            await until(lambda: of_kind(folder.records(said), r.CommandGiven))
+            relay.add(working.room, mallory.key.public)
+            forged = await mallory.say(working.room, "/status", project)
+            await until(lambda: of_kind(folder.records(forged), r.CommandGiven))
+        names = [of_kind(folder.records(name), r.CommandGiven)[0].name for name in (said, forged)]
+    assert names == ["Bob", f"ALICE ({short_key(mallory.key.public)})"]
 
 
 async def test_typing_begins_in_the_thread_and_ends_with_the_answer(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ IN_A_ROOM: Final = frozenset({9, 40002, 40003, 40008, 45001, 45003, 9000, 9001, 
 KINDS: Final = OF_THE_WORKSPACE | IN_A_ROOM | {5, 7, 1059, 9007, 9021}
 """All others are refused: `restricted: unknown event kind`."""
 PUT_USER, REMOVE_USER, JOIN, LEAVE = 9000, 9001, 9021, 9022
-AGENT_PROFILE, PRESENCE = 10100, 20001
+AGENT_PROFILE, PRESENCE, TURN_COST = 10100, 20001, 44200
 ROLES: Final = ("owner", "admin", "member", "guest", "bot")
 MODERATING: Final = frozenset({"owner", "admin"})
 """Roles that may delete what others wrote, and add others to a private room."""
@@ -131,6 +131,8 @@ class RoomRelay:
         self.clients: set[RoomClient] = set()
         self.usage: defaultdict[tuple[str, str], deque[float]] = defaultdict(deque)
         self.interactions = Interactions(self.say, lambda key, room: key in self.rooms[room].members, now)
+        self.owners: dict[str, str] = {}
+        """Who has attested each key that has shown it at AUTH (NIP-OA): the first one stays."""
         self.presence: dict[str, str] = {}
         """What each key has said last of whether it is there (20001)."""
         self.on_frame: Callable[[RoomClient, list[Any]], bool] = lambda client, frame: True
@@ -296,6 +298,8 @@ class RoomRelay:
         if size > largest:
             raise RefusedEvent(f"invalid: content exceeds maximum size of {largest} bytes (got {size})")
         self._check_kind(kind)
+        if kind == TURN_COST:
+            self._check_cost(event)
         if kind == AGENT_PROFILE and "channel_add_policy" not in json.loads(event["content"]):
             raise RefusedEvent("invalid: kind:10100 missing channel_add_policy field")
 
@@ -342,6 +346,14 @@ class RoomRelay:
         is_stored = not 20000 <= kind < 30000
         if is_stored and self.rules.listed_kinds and kind not in KINDS | interactions.KINDS:
             raise RefusedEvent("restricted: unknown event kind")
+
+    def _check_cost(self, event: Raw) -> None:
+        """Refuse a report of a cost that is not of an agent to its owner (NIP-AM); the words are not the relay's."""
+        owners = _values(event, "p")
+        if _values(event, "agent") != [event["pubkey"]] or len(owners) != 1:
+            raise RefusedEvent("invalid: one p tag, and the agent tag of the author")
+        if self.owners.get(event["pubkey"]) != owners[0]:
+            raise RefusedEvent("restricted: not the owner of this agent")
 
     def _check_interaction(self, event: Raw, room_id: str) -> None:
         if not self.rules.interactions or not room_id:
@@ -526,6 +538,8 @@ class RoomClient:
             why = "restricted: not a relay member"
         if not why:
             self.keys.append(event["pubkey"])
+            if owner := _attested_by(event):
+                self.relay.owners.setdefault(event["pubkey"], owner)
         self.send("OK", event["id"], not why, why)
 
     def _subscribe(self, name: str, filters: list[Raw]) -> None:

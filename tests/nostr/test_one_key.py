@@ -8,7 +8,7 @@ from typing import Any
 from tenex.nostr.keys import SecretKey
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.timeouts import RelayTimeouts
-from tests.kits.room_relay import RoomRelay, Rules, room_relay
+from tests.kits.room_relay import RoomClient, RoomRelay, Rules, room_relay
 
 from .kit import ALICE, BOB, FAST, NOTES, note, running
 
@@ -44,6 +44,46 @@ async def test_each_key_publishes_by_a_connection_of_its_own_where_the_relay_dem
         assert sorted(event["id"] for event in relay.accepted(9)) == sorted(event.id for event in events)
         assert {client.key for client in relay.clients} == set(KEYS)
         assert (pool.takes_one_key(relay.url), pool.status()[0].counters["keys"]) == (True, 3)
+
+
+async def test_that_a_relay_takes_one_key_is_tried_and_not_read_in_its_words() -> None:
+    """It takes no second key, in words of its own; the first other key is no member."""
+    rules = Rules(keys=frozenset({ALICE.public, CAROL.public}))
+    async with room_relay(rules) as relay:
+        relay.on_send = lambda _, frame: [[*frame[:3], "blocked: no"] if frame[0] == "OK" and not frame[2] else frame]
+        async with running(pool_of(relay), notes=NOTES) as pool:
+            room = relay.make("room", *KEYS)
+            said = [note(by=key, kind=9, at=int(time.time()), tags=[["h", room]]) for key in KEYS.values()]
+            outcomes = await asyncio.gather(*(pool.publish(event, relay.url) for event in said))
+            assert [outcome.accepted for outcome in outcomes] == [True, False, True]
+            assert outcomes[1].detail == "blocked: no"
+            assert pool.takes_one_key(relay.url)
+            assert {client.key for client in relay.clients if client.key} == {ALICE.public, CAROL.public}
+
+
+async def test_a_key_that_is_refused_also_alone_is_refused_and_the_others_go_on_sharing() -> None:
+    rules = Rules.plain(auth_first=True, keys=frozenset({ALICE.public, BOB.public}))
+    shown: list[str] = []
+
+    def on_frame(_: RoomClient, frame: list[Any]) -> bool:
+        if frame[0] == "AUTH":
+            shown.append(frame[1]["pubkey"])
+        return True
+
+    async with room_relay(rules) as relay:
+        relay.on_frame = on_frame
+        async with running(pool_of(relay), notes=NOTES) as pool:
+            for _ in range(2):
+                for key in (ALICE, BOB):
+                    assert (await pool.publish(note(by=key, at=int(time.time())), relay.url)).accepted
+                for client in list(relay.clients):
+                    client.cut()
+            assert not pool.takes_one_key(relay.url)
+            await pool.publish(note("last", at=int(time.time())), relay.url)
+            (client,) = relay.clients
+            assert set(client.keys) == {ALICE.public, BOB.public}
+        sessions = pool.status()[0].counters["sessions"]
+        assert shown.count(CAROL.public) == sessions + 1, "once on each connection, and once alone"
 
 
 async def test_where_many_keys_may_share_a_connection_they_do() -> None:
@@ -107,6 +147,22 @@ async def test_a_key_is_shown_before_many_requests_are_sent_at_the_slow_rate() -
                 await asyncio.sleep(0.01)
         before = relay.frames.index(next(frame for frame in relay.frames if frame[2] == "AUTH"))
         assert before <= FAST.one_key_frames, "no more than may follow at once"
+
+
+async def test_a_message_does_not_wait_behind_many_requests_at_the_slow_rate() -> None:
+    patient = replace(FAST, one_key_frames=2, one_key_frames_per_second=10.0)
+    async with room_relay(Rules()) as relay, running(pool_of(relay, timeouts=patient), notes=NOTES) as pool:
+        rooms = [relay.make(f"room {number}", ALICE.public) for number in range(20)]
+        said = [note(f"{n}", kind=9, at=int(time.time()), tags=[["h", rooms[0]]]) for n in range(2)]
+        other = note(by=BOB, kind=9, at=int(time.time()), tags=[["h", relay.make("other", BOB.public)]])
+        assert (await pool.publish(other, relay.url)).accepted
+        await all_received(pool)
+        for room in rooms:
+            pool.subscribe_at(relay.url, room, [{"kinds": [9], "#h": [room]}], None)
+        relay.frames.clear()
+        assert all([(await pool.publish(event, relay.url)).accepted for event in said])
+        before = [word for _, key, word in relay.frames if key == ALICE.public].count("REQ")
+        assert before <= len(rooms) // 2
 
 
 async def test_requests_that_wait_for_their_turn_at_the_slow_rate_are_sent_once() -> None:

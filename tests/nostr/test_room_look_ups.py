@@ -1,6 +1,7 @@
 """Rooms that strangers name."""
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
@@ -8,9 +9,12 @@ import pytest
 from tenex.nostr import rooms as module
 from tenex.nostr.events import Event, to_wire
 from tenex.nostr.keys import SecretKey
+from tenex.nostr.pool import RelayPool
+from tenex.nostr.relay_info import RelayLimits
 from tenex.nostr.rooms import Rooms
+from tests.kits.room_relay import Rules, room_relay
 
-from .kit import ALICE, BOB, note
+from .kit import ALICE, BOB, FAST, NOTES, note, running
 
 CAROL, DAVE = (SecretKey(bytes([number]) * 32) for number in (21, 22))
 
@@ -57,6 +61,9 @@ class OneRoom:
     def __init__(self) -> None:
         self.fetched = 0
 
+    def limits(self, relay: str) -> RelayLimits:
+        return RelayLimits()
+
     async def informed(self, relay: str) -> None:
         return
 
@@ -98,3 +105,25 @@ async def test_what_names_no_room_is_wanted_of_its_members_and_starts_no_look_up
     await asyncio.sleep(0)
     assert pool.fetched == before
     running.cancel()
+
+
+async def test_the_words_of_a_prompt_are_known_however_long_ago_the_relay_has_shown_it() -> None:
+    """The daemon reads from now on, as after a restart."""
+    async with room_relay(Rules(interactions=True)) as relay:
+        room = relay.make("room", BOB.public)
+        relay.now = lambda: time.time() - 30 * 86_400
+        prompt = "a" * 64
+        shown = relay.say(9, [["h", room], ["interaction", prompt]], room, "Which colour?")
+        relay.now = time.time
+        pool = RelayPool([relay.url], on_event=lambda *_: None, identity=BOB, timeouts=FAST)
+        rooms = Rooms(pool, lambda: [BOB.public], module.RoomRules)
+        rooms.start(int(time.time()))
+        async with running(pool, notes=NOTES):
+            await pool.informed(relay.url)
+            looking = asyncio.create_task(rooms.run())
+            rooms.on_relay(relay.url)
+            async with asyncio.timeout(20):
+                while not rooms.is_read(relay.url, room):
+                    await asyncio.sleep(0.01)
+            assert rooms.prompts[shown].prompt == prompt
+            looking.cancel()

@@ -31,6 +31,7 @@ from tenex.nostr.compose import Publisher
 from tenex.nostr.direct import GIFT_WRAP
 from tenex.nostr.keys import parse_public_key
 from tenex.nostr.timeouts import RelayTimeouts
+from tenex.nostr.turn_costs import TURN_COST
 from tenex.runtime.clock import SystemClock
 from tenex.settings import load
 from tenex.store import journal
@@ -200,7 +201,7 @@ def watch(moments: Moments) -> None:
         flush(self, descriptor, data)
 
     async def watched_publish(self: Publisher, event: UnsignedEvent, relay: str) -> PublishOutcome:
-        if event.kind not in (1, 9, GIFT_WRAP):
+        if event.kind not in (1, 9, GIFT_WRAP, TURN_COST):
             return await publish(self, event, relay)
         await moments.reach("publish")
         outcome = await publish(self, event, relay)
@@ -273,7 +274,7 @@ def main() -> int:
     if orders.is_impatient:
         _replace(pool, "RelayTimeouts", partial(RelayTimeouts, probe_timeout=1.0, eose_timeout=1.0))
     if orders.is_here:
-        _replace(addresses, "_is_public", lambda _: True)
+        _replace(addresses, "is_public", lambda _: True)
         _replace(asyncio.base_events.BaseEventLoop, "getaddrinfo", _here)
     settings = load(None, Path(orders.data), env={}, parse_key=parse_public_key)
     return 0 if serve(settings, FEATURES, model=Watched(MODELS[orders.model](Path(orders.marks)), moments)) else FORCED

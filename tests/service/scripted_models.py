@@ -9,9 +9,10 @@ from typing import Any
 
 from tenex.core.errors import ModelUnavailable
 from tenex.core.ids import CallId
-from tenex.core.messages import CallRequest, ModelRequest, ModelStep, Note, UserText
+from tenex.core.messages import CallRequest, ModelRequest, ModelStep, Note, Usage, UserText
 from tenex.core.phases import Phase
 from tenex.core.ports import Model, OnText, ignore_text
+from tenex.core.values import replace
 from tenex.llm.scripted import OfflineModel
 from tests.fakes.python_agents import ScriptedModel, calls, results
 
@@ -121,6 +122,14 @@ def _shell(number: int, line: str) -> CallRequest:
     return CallRequest(id=CallId(f"c{number}"), tool="shell", arguments={"command": line})
 
 
+class Paid(OfflineModel):
+    """Has a price."""
+
+    async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
+        step = await super().step(request, on_text)
+        return replace(step, usage=Usage(input_tokens=1000, output_tokens=10, cost_usd=0.01))
+
+
 class Away(OfflineModel):
     """Cannot be reached until there is a file `go`."""
 
@@ -152,6 +161,7 @@ MODELS: Mapping[str, Callable[[Path], Model]] = {
     "watcher": lambda _: ScriptedModel(watches, "executor", "execute"),
     "appender": lambda _: Appender("echo ran >> ran.txt"),
     "appender twice": lambda _: Appender("echo ran >> ran.txt", "echo again >> ran.txt"),
+    "paid": lambda _: Paid(),
     "away": Away,
     "stuck": Stuck,
 }

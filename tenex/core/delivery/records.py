@@ -6,7 +6,7 @@ from typing import Final, Literal
 from tenex.core.config import Role, Verbosity
 from tenex.core.ids import CallId, EventId, Millis, PublicKey, RunId
 from tenex.core.phases import Phase
-from tenex.core.port_values import AttachedFile, Buttons, UnsignedEvent, Wrap
+from tenex.core.port_values import AttachedFile, Buttons, TurnCost, UnsignedEvent, Wrap
 from tenex.core.record import Record
 
 Purpose = Literal["completion", "question", "notice", "error", "announcement", "progress", "confirmation", "reminder"]
@@ -76,6 +76,20 @@ class ButtonsClosed(Record):
     event: EventId
     speaker: PublicKey
     is_refused: bool = False
+    events: tuple[UnsignedEvent, ...] = ()
+    relays: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostReported(Record):
+    """An owner is informed of what an answer of `speaker` has cost; `events` are encrypted, and wait for their relays.
+
+    There are none where the key of the speaker is not at hand.
+    """
+
+    speaker: PublicKey
+    name: str
+    cost: TurnCost
     events: tuple[UnsignedEvent, ...] = ()
     relays: tuple[str, ...] = ()
 

@@ -136,9 +136,19 @@ def _buttons_closed(delivery: Delivery, record: r.ButtonsClosed, _: State) -> De
     if record.is_refused:  # what was refused is sent in another form
         others = tuple(refusal for refusal in delivery.refusals if refusal.message != record.message)
         return replace(delivery, refusals=others)
-    if not record.events:
-        return delivery
+    return _without_words(delivery, record)
+
+
+@DELIVERY.on(r.CostReported)
+def _cost_reported(delivery: Delivery, record: r.CostReported, _: State) -> Delivery:
+    return _without_words(delivery, record)
+
+
+def _without_words(delivery: Delivery, record: r.ButtonsClosed | r.CostReported) -> Delivery:
+    """The state in which the events of a record wait for their relays; no one reads them as a message."""
     pairs = tuple((part, relay) for part in range(len(record.events)) for relay in record.relays)
+    if not pairs:
+        return delivery
     row = OutboxRow(events=record.events, open=pairs, lost_at=Millis(record.at + OUTBOX_LONGEST))
     created_at = max(event.created_at for event in record.events)
     return replace(delivery, outbox={**delivery.outbox, record.seq: row}, last_created_at=created_at)
@@ -227,7 +237,11 @@ def _refused(delivery: Delivery, row: OutboxRow, record: r.Delivered, event: Eve
         by=row.events[record.part].pubkey,
         name=row.name,
     )
-    return replace(delivery, refusals=(*delivery.refusals, refusal)[-REFUSALS:])
+    others = delivery.refusals
+    if not row.name:  # of what is no message, the newest of each key and cause is enough
+        same = ("", refusal.by, refusal.reason)
+        others = tuple(other for other in others if (other.name, other.by, other.reason) != same)
+    return replace(delivery, refusals=(*others, refusal)[-REFUSALS:])
 
 
 @DELIVERY.on(r.OutboxExpired)

@@ -1,19 +1,21 @@
 """Answers of people who may not decide what they answer: nothing follows, and their author is informed once.
 
 A person who reacts with a picture may not know that others are asked. They read so in the thread, once for each
-question, and so few of them a day that a room full of guests does not fill a thread.
+question, and so few of them a day that guests fill neither a thread nor, with many conversations, a room.
 """
 
 from typing import Final
 
 from tenex.core import records as r
 from tenex.core.delivery.outgoing import notify
+from tenex.core.people.trust import chat_of
 from tenex.core.signals import MessageReceived
 from tenex.core.totals.costs import DAY
 from tenex.core.transaction import Transaction
 
 MOST_A_DAY: Final = 50
-"""Notices in a conversation; as many guests a day are told that pictures and the like are not read."""
+"""Notices in a conversation, and in all those of its room (outside of rooms, in all others); as many guests a day are
+informed that pictures and the like are not read."""
 
 
 def report_uncounted(transaction: Transaction, signal: MessageReceived, why: str) -> None:
@@ -23,7 +25,8 @@ def report_uncounted(transaction: Transaction, signal: MessageReceived, why: str
     question = written.reply_to
     past = state.identity.uncounted
     is_informed = any((one.question, one.author) == (question, written.author) for one in past)
-    today = sum(1 for one in past if transaction.now - one.at < DAY)
+    here = sum(1 for one in past if transaction.now - one.at < DAY)
+    today = max(here, transaction.policy.notices_in_a_day(chat_of(state.identity.address), transaction.now))
     if question is None or is_informed or today >= MOST_A_DAY:
         return
     transaction.add(

@@ -43,6 +43,14 @@ class Person:
         event: dict[str, Any] = json.loads(text)
         return event
 
+    async def listen(self, **orders: Any) -> None:
+        """Report what is there and will be of a filter, which has the name that the other clients give it."""
+        self.tasks.add(asyncio.create_task(self._listen([orders["filter"]])))
+
+    async def _listen(self, filters: list[dict[str, Any]]) -> None:
+        async for event in self.client.subscribe(filters, sub_id="listen"):
+            report(heard=event, verified=buzzkit.verify_event(json.dumps(event)))
+
     async def _hear(self, room: str) -> None:
         async for event in self.client.subscribe_channel(room, sub_id=room):
             report(heard=event, verified=buzzkit.verify_event(json.dumps(event)))
