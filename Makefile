@@ -10,7 +10,7 @@ DEV := $(VENV)/.dev
 # Tests wait for processes and sockets: twice as many workers as there are cores, at most four.
 WORKERS := $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 2 ? 2 : 4)))
 
-.PHONY: help demo demo-room test lint format eval bench interop-table soak mutants clean
+.PHONY: help demo demo-room test lint format eval bench interop-table soak mutants release-check site clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -67,6 +67,13 @@ soak: $(DEV) mutants  ## the long sweeps
 mutants: $(DEV)  ## change the code in small ways and count how many changes the tests notice; MUTANTS=--count=200 for more
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[mutation]'
 	$(BIN)/python -m tests.mutation $(MUTANTS)
+
+site: $(DEV)  ## build the documents as pages in build/site; a link that leads nowhere is an error
+	@$(BIN)/python -m tests.site
+
+release-check: $(DEV)  ## build the sdist and the wheel, check them, install them with each Python of this machine; ARGS=--python=FILE
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[release]'
+	$(BIN)/python -m tests.packaging $(ARGS)
 
 clean:  ## remove what was built or installed; conversations, keys and workspace stay
 	rm -rf $(VENV) .venv-* build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -22,6 +22,7 @@ needs_systemd = _needs("systemd-analyze")
 needs_tmux = _needs("tmux")
 needs_make = _needs("make")
 needs_node = _needs("node")
+needs_mandoc = _needs("mandoc")
 
 
 def newer_bubblewrap() -> str | None:

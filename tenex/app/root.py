@@ -705,6 +705,7 @@ class Application:
             disabled=lambda: current.now.policy.disabled,
             disabled_agents=lambda: current.now.policy.disabled_agents,
             own_tools=lambda: current.now.own_tools.report(),  # noqa: PLW0108 - a reload replaces it
+            offers=lambda: current.now.offers,
             tools_left_out=lambda: current.now.own_tools.left_out(),  # noqa: PLW0108 - likewise
             today=self.daily.today,
             background=self.static.background.running,

@@ -8,31 +8,39 @@ from tenex.core.kind import all_kinds
 from tenex.core.phases import Phase
 from tenex.core.text.amounts import count, duration
 from tenex.store.conversations import Conversations
+from tenex.store.record_log import Head
 from tenex.store.stats import Spending, Stats, as_json, dearest_first, total
+from tenex.store.stats_cache import StatsCache
 
 from .shared import output
-from .shared.lookup import AllIdArgument, find, read_records
+from .shared.lookup import AllIdArgument, find
 from .shared.options import Globals
 
 
 async def stats(given: Globals, folder: Conversations, id: AllIdArgument = "") -> None:  # noqa: A002
     """Add up time, turns, tokens and costs of one conversation or of all, by phase, model and agent."""
-    if id:
-        name = await find(folder, id)
-        figures = Stats.of(name, await read_records(folder, name))
-        given.show({"id": name, **as_json(figures)}, f"{name}\n{as_text(figures)}")
+    one = await find(folder, id) if id else None
+    cache = StatsCache(folder)
+    await cache.load()
+    heads = await folder.heads()
+    if one is not None:
+        figures, missing = await cache.stats(one, heads.get(one, Head(0, 0)))
+        if missing:
+            output.message(f"tenex: incomplete: {missing}")
+        await cache.save(heads)
+        given.show({"id": one, **as_json(figures)}, f"{one}\n{as_text(figures)}")
         return
     each: dict[ConversationId, Stats] = {}
     unreadable = await folder.quarantined()
     incomplete = dict[ConversationId, str]()
-    for name in output.progress(sorted(await folder.lengths())):
+    for name in output.progress(sorted(heads)):
         if name not in unreadable:
             try:
-                records, missing = await folder.read_left(name)
-                each[name] = Stats.of(name, records)
+                each[name], missing = await cache.stats(name, heads[name])
                 incomplete.update({name: missing} if missing else {})
             except (StoreDamaged, UsageError) as error:
                 unreadable[name] = str(error)
+    await cache.save(heads)
     for name, why in sorted(unreadable.items()):
         output.message(f"tenex: skipped {name[:12]}: {why}")
     for name, why in sorted(incomplete.items()):

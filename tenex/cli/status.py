@@ -176,7 +176,7 @@ def _held(report: dict[str, Any]) -> Iterator[str]:
     if held:
         last = report.get("models", {}).get("lastFailure")
         why = f": {last['why']}" if last else ""
-        yield f"HELD           {count(held, 'conversation')} on hold for a model{why}"
+        yield f"HELD           {count(held, 'conversation')}{why}"
 
 
 def _head(report: dict[str, Any]) -> Iterator[str]:
@@ -231,8 +231,7 @@ def _relay(relay: dict[str, Any], now: datetime) -> str:
 
 
 def _models(models: dict[str, Any], now: datetime) -> Iterator[str]:
-    held = count(models["held"], "conversation") + " on hold" if models["held"] else "no conversation on hold"
-    yield f"models         {held}"
+    yield f"models         {count(models['held'], 'conversation') if models['held'] else 'no conversation'} held"
     for provider in models["providers"]:
         paused = f", paused for {duration(provider['paused'])} at its request" if provider["paused"] else ""
         yield f"  {provider['name']:12}{provider['active']} calls, {provider['waiting']} queued{paused}"
@@ -338,9 +337,9 @@ def _parts(one: dict[str, Any], now: datetime) -> Iterator[str]:
             case "parked":
                 yield from (f"{name} has asked {ago(part['since'], now)}: {text}" for text in part["questions"])
             case "limited":
-                yield f"{name} is on hold: {part['why']}"
+                yield f"{name} is limited: {part['why']}"
             case "held" if "nextTry" not in part:
-                yield f"{name} is on hold, until `/continue`: {part['why']}"
+                yield f"{name} is held, until `/continue`: {part['why']}"
             case "held" | "retrying":
                 due = (datetime.fromisoformat(part["nextTry"]) - now).total_seconds()
                 yield f"{name} {part['state']}, next try in {duration(max(0, due))}: {part['why']}"

@@ -14,6 +14,7 @@ from tenex.core.conversation import Conversation
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import PublicKey, Slug
 from tenex.core.people.trust import may_reach
+from tenex.core.phases import Phase
 from tenex.core.ports import Checks, FileSender, KindRunner, Model
 from tenex.llm.scripted import Pace
 from tenex.nostr.keys import Key, KeyRing, RemoteKey, npub, parse_project_address, parse_public_key
@@ -160,6 +161,22 @@ class Configuration:
         """The keys of what a mention begins, disabled ones too."""
         slugs = (*self.policy.begun_by_mention, *self.policy.disabled)
         return frozenset(self.keys[slug].public for slug in slugs if slug in self.keys)
+
+    @property
+    def offers(self) -> dict[str, Any]:
+        """Whom a new message may go to by name, and the models that an owner may choose for agents, for reports."""
+        agents = self.policy.routable.values()
+        models = self.settings.models
+        in_use = {
+            one.slug: list(dict.fromkeys(models.for_agent(one.slug, phase, one.model)[0] for phase in Phase))
+            for one in agents
+        }
+        return {
+            "agents": {one.slug: one.name for one in agents},
+            "workflows": {slug: one.about or one.name for slug, one in self.policy.begun_by_mention.items()},
+            "models": list(self.models),
+            "modelsInUse": in_use,
+        }
 
     @property
     def identities(self) -> list[Identity]:
@@ -525,7 +542,8 @@ def applying_checks(
 
 def environment_of(settings: Settings, where: ProjectPaths) -> ProjectEnvironment:
     """What programs find in the workspace."""
-    return ProjectEnvironment(where.workspace.resolve(), program_folders(settings))
+    is_sandboxed = settings.tools.shell.sandbox != "none"
+    return ProjectEnvironment(where.workspace.resolve(), program_folders(settings), is_sandboxed)
 
 
 def program_folders(settings: Settings) -> tuple[Path, ...]:

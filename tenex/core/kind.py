@@ -295,7 +295,7 @@ def has_own_work(state: State) -> bool:
 
 
 def held_timers(state: State) -> Iterator[Key]:
-    """The timers of the work of kinds that is on hold: to have them fire is to try again at once."""
+    """The timers of the work of kinds that is held or limited: to have them fire is to try again at once."""
     for kind in all_kinds():
         yield from kind.held_timers(state)
 

@@ -112,6 +112,17 @@ def limit_client(client: Any) -> Any:
 
 async def limit_answer(response: Any) -> None:
     """Limit an answer whose body has not been read; a hook of the client, called for redirects too."""
+    is_read_whole = limit_body(response)
+    if is_read_whole and "json" in response.headers.get("content-type", ""):
+        await _check_document(response)
+
+
+def limit_body(response: Any) -> bool:
+    """Limit and decompress the body of an answer while it is read; whether all of it will be.
+
+    Raises:
+        AnswerTooLarge: it says that it is compressed too often.
+    """
     codings = [coding.strip().lower() for coding in response.headers.get_list("content-encoding", split_commas=True)]
     if len(codings) > CODINGS:
         raise AnswerTooLarge(f"more than {CODINGS} compressions of one answer")
@@ -122,13 +133,12 @@ async def limit_answer(response: Any) -> None:
         pieces = _counted(packed.aiter_bytes(), _Count().take)
     if codings:
         del response.headers["content-encoding"]
-    is_read_whole = response.status_code < 300
+    is_read_whole: bool = response.status_code < 300
     pieces = _counted(pieces, _AnswerCount().take) if is_read_whole else _cut(pieces)
     library = sys.modules[type(response).__module__.partition(".")[0]]
     kind = _Stream if library is httpx2 else type("_LegacyStream", (_Pieces, library.AsyncByteStream), {})
     response.stream = kind(pieces, source.aclose)
-    if is_read_whole and "json" in response.headers.get("content-type", ""):
-        await _check_document(response)
+    return is_read_whole
 
 
 async def _check_document(response: Any) -> None:

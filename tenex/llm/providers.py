@@ -7,7 +7,9 @@ storing turned off.
 
 import inspect
 import re
-from typing import Any, Final, cast
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, cast
 from urllib.parse import urlsplit
 
 from pydantic_ai.exceptions import UserError
@@ -32,6 +34,20 @@ _ADDRESSES: Final = {
     "ollama": LOCAL_OLLAMA,
 }
 """Given explicitly, because the vendors' clients would take another one from the environment."""
+
+_GOOGLE: Final = "https://generativelanguage.googleapis.com"
+"""Google's client takes none from the environment."""
+
+Vendor = Literal["openai", "anthropic", "google"]
+"""Whose protocols a provider's server speaks."""
+
+_VENDORS: Final[Mapping[str, Vendor]] = {
+    "openai": "openai",
+    "openai-responses": "openai",
+    "ollama": "openai",
+    "anthropic": "anthropic",
+    "google": "google",
+}
 
 _VARIABLE = re.compile(r"`([A-Z][A-Z0-9_]{3,})`")
 
@@ -71,6 +87,54 @@ def make_provider(config: ProviderConfig) -> Provider[Any]:
         made.client.max_retries = 0
     limit_provider(made)
     return made
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Destination:
+    """Where requests that are ready made in a vendor's protocol go, and the headers with the key."""
+
+    vendor: Vendor
+    address: str
+    """Without a slash at its end; of OpenAI's protocols with `/v1`."""
+    headers: Mapping[str, str] = field(repr=False)
+
+
+def destination_of(config: ProviderConfig) -> Destination:
+    """Where a provider takes requests that others have made.
+
+    Raises:
+        ConfigurationError: as `make_provider`, or the provider's server has a protocol or a login of its own.
+    """
+    vendor = _VENDORS.get(config.protocol)
+    if vendor is None:
+        return _destination_by_library(config)
+    where = f"models.providers.{config.name}"
+    fault = fault_of()
+    if fault is not None:
+        raise ConfigurationError([f"{where}: the environment variable {fault}"])
+    if not config.api_key and not config.base_url and config.protocol in _KEY_NEEDED:
+        raise ConfigurationError([_missing_key(config, "")])
+    address = (config.base_url or _ADDRESSES.get(config.protocol, _GOOGLE)).rstrip("/")
+    if config.protocol == "ollama":
+        address = _with_path(address)
+    key = config.api_key or NO_KEY
+    headers = {
+        "openai": {"authorization": f"Bearer {key}"},
+        "anthropic": {"x-api-key": key},
+        "google": {"x-goog-api-key": key},
+    }
+    return Destination(vendor=vendor, address=address, headers=headers[vendor])
+
+
+def _destination_by_library(config: ProviderConfig) -> Destination:
+    """Of a provider that pydantic-ai knows, where its library is that of OpenAI."""
+    client = make_provider(config).client
+    kind = type(client)
+    if (kind.__module__.partition(".")[0], kind.__name__) != ("openai", "AsyncOpenAI"):  # Azure has other paths
+        raise ConfigurationError(
+            [f'models.providers.{config.name}: kind "{config.protocol}" serves no ACP agent; set kind and base_url.']
+        )
+    return Destination(vendor="openai", address=str(client.base_url).rstrip("/"), headers=dict(client.auth_headers))
 
 
 def make_model(config: ProviderConfig, provider: Provider[Any], model: str) -> Model[Any]:
@@ -133,8 +197,8 @@ def _arguments(provider: type[Provider[Any]], config: ProviderConfig) -> dict[st
     """The arguments of a provider, as far as it takes them."""
     taken = inspect.signature(provider).parameters
     address = config.base_url or _ADDRESSES.get(config.protocol)
-    if config.protocol == "ollama" and address and urlsplit(address).path in ("", "/"):
-        address = f"{address.rstrip('/')}/v1"  # the path of the protocol; users give the bare address
+    if config.protocol == "ollama" and address:
+        address = _with_path(address)
     given = {"base_url": address, "api_key": config.api_key}
     wrong = [name for name in ("base_url", "api_key") if getattr(config, name) and name not in taken]
     if wrong:
@@ -146,6 +210,11 @@ def _arguments(provider: type[Provider[Any]], config: ProviderConfig) -> dict[st
             raise UserError(f"`{KEY_VARIABLES[config.protocol][0]}`")
         given["api_key"] = NO_KEY
     return {name: value for name, value in given.items() if value is not None}
+
+
+def _with_path(address: str) -> str:
+    """An address of Ollama with the path of OpenAI's protocol; users give the bare address."""
+    return f"{address.rstrip('/')}/v1" if urlsplit(address).path in ("", "/") else address
 
 
 NO_KEY: Final = "none"

@@ -28,7 +28,7 @@ def is_private(url: str) -> bool:
     host = (urlsplit(url).hostname or "").rstrip(".").lower()
     address = _address(host)
     if address is not None:
-        return not _is_public(address)
+        return not is_public(address)
     return "." not in host or host.endswith(_PRIVATE_ENDINGS)
 
 
@@ -48,7 +48,7 @@ async def public_address(url: str) -> str | None:
     async with asyncio.timeout(_RESOLVING):
         found = await loop.getaddrinfo(parts.hostname, parts.port, type=socket.SOCK_STREAM)
     addresses = [str(where[0]) for *_, where in found]
-    if not addresses or not all(_is_public(ip_address(each.partition("%")[0])) for each in addresses):
+    if not addresses or not all(is_public(ip_address(each.partition("%")[0])) for each in addresses):
         raise PrivateAddress(parts.hostname or "")
     return addresses[0]
 
@@ -72,7 +72,8 @@ def _address(host: str) -> IPv4Address | IPv6Address | None:
         return None
 
 
-def _is_public(address: IPv4Address | IPv6Address) -> bool:
+def is_public(address: IPv4Address | IPv6Address) -> bool:
+    """Whether an address is reached from everywhere, also one within an address of another kind."""
     if isinstance(address, IPv6Address):
         inner = address.ipv4_mapped or address.sixtofour
         if inner is None and (address in _NAT64 or address in _IPV4_COMPATIBLE):
@@ -80,7 +81,7 @@ def _is_public(address: IPv4Address | IPv6Address) -> bool:
         if inner is None and address.teredo is not None:
             inner = address.teredo[1]
         if inner is not None:
-            return _is_public(inner)
+            return is_public(inner)
         if address.is_site_local:
             return False
     return address.is_global and not address.is_multicast

@@ -13,13 +13,14 @@ from tenex.core.approvals.message import call_text, number_of, scope
 from tenex.core.approvals.shown_values import visible
 from tenex.core.approvals.state import Request
 from tenex.core.conversation import Conversation
-from tenex.core.ids import CallId, ConversationId, EventId, Millis, RunId
+from tenex.core.ids import CallId, ConversationId, EventId, Millis, PublicKey, RunId
 from tenex.core.messages import ModelStep
 from tenex.core.people.trust import room_of
 from tenex.core.port_values import UnsignedEvent
 from tenex.core.projection import glance_of
 from tenex.core.values import replace
 from tenex.core.work.run import ASK
+from tenex.nostr.threading.notes import NOTE, NOTES
 
 Kind = Literal["question", "approval", "plan", "waiver", "turn"]
 
@@ -85,6 +86,8 @@ class Ask:
     """What the answer `always` to all of them would allow."""
     number: str = ""
     """By which the command line names a request."""
+    waiting_for: str = ""
+    """Of a turn, as `Glance.waiting_for`."""
     expires_at: Millis = Millis(0)
     """When it is refused without an answer; 0 for never."""
 
@@ -113,7 +116,7 @@ def asks_of(state: Conversation, records: Iterable[r.Record]) -> list[Ask]:
     last = sent[-1] if sent else None
     is_decision = last is not None and last.asks and state.cycle.waiting_for != "user"
     kind: Kind = DECISIONS.get(last.asks, "turn") if last is not None and is_decision else "turn"
-    return [_ask(state, kind, last)]
+    return [_ask(state, kind, last, waiting_for=state.cycle.waiting_for)]
 
 
 def replied_by(state: Conversation, message: r.MessageSent | None) -> Replied | None:
@@ -127,6 +130,27 @@ def replied_by(state: Conversation, message: r.MessageSent | None) -> Replied | 
     event = message.events[-1]
     event = replace(event, id=state.delivery.newest_id(event.id))
     return Replied(event=event, relays=message.relays, address=state.identity.address)
+
+
+def replied_to_root(state: Conversation) -> Replied | None:
+    """The note that began a conversation as one that can be answered, for a time in which no agent has written yet.
+
+    Its text is not needed: a reply names it by its id. Other forms need tags of the event that no record holds.
+    """
+    address = state.identity.address
+    relays = tuple(map(str, address.get("relays") or ()))
+    is_note = address.get("form") == NOTES.name and address.get("root_kind") == NOTE
+    if not is_note or "group" in address or not relays:
+        return None
+    root = UnsignedEvent(
+        id=EventId(str(address["root"])),
+        pubkey=PublicKey(str(address["root_author"])),
+        created_at=state.identity.started_at // 1_000,
+        kind=NOTE,
+        tags=(),
+        content="",
+    )
+    return Replied(event=root, relays=relays, address=address)
 
 
 def newest_message(records: Sequence[r.Record]) -> r.MessageSent | None:

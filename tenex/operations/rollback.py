@@ -413,7 +413,7 @@ async def _state_of(
 ) -> tuple[Sequence[r.Record], Conversation]:
     mark = mark_of(folder.path(conversation))
     if mark is not None:
-        raise StoreDamaged(f"Conversation {conversation[:12]} is in quarantine. {mark}")
+        raise StoreDamaged(f"Conversation {conversation[:12]} is quarantined. {mark}")
     records = plain(await folder.read(conversation))
     last = records[-1].seq if records else 0
     if not 1 <= at <= last:

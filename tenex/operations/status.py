@@ -99,6 +99,8 @@ class Reporter:
     disabled_agents: Callable[[], Mapping[Slug, tuple[str, ...]]]
     own_tools: Callable[[], Sequence[Mapping[str, Any]]]
     """The files and packages that bring tools, and what was left out of them."""
+    offers: Callable[[], Mapping[str, Any]] = dict
+    """Whom a new message may go to by name, and the models to choose from."""
     tools_left_out: Callable[[], Sequence[str]] = tuple
     """A sentence for each tool and skill that was left out."""
     today: Callable[[], Sequence[DayUse]]
@@ -221,6 +223,8 @@ class Reporter:
             shown["disabledWorkflows"] = {slug: list(sentences) for slug, sentences in faults.items()}
         if faults := self.disabled_agents():
             shown["disabledAgents"] = {slug: list(sentences) for slug, sentences in faults.items()}
+        if offers := self.offers():
+            shown["offers"] = dict(offers)
         if tools := self.own_tools():
             shown["ownTools"] = [dict(source) for source in tools]
         return shown

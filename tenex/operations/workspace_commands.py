@@ -245,7 +245,7 @@ def lacks(settings: Settings, where: ProjectPaths) -> Iterator[Lack]:
         if not folder.is_dir():
             yield Lack(f"there is no folder {folder}", "workspace.path", "correct it, or install what it is to hold")
         elif not _brings_anything(toolchain_of(folder, project.root)):
-            fix = "name a folder of programs, or one of the toolchains that docs/operations.md lists"
+            fix = "name a folder of programs, or one of the toolchains that docs/how-to/project.md lists"
             yield Lack(f"there is no program in {folder}", "workspace.path", fix)
     setup = setup_steps(settings)
     how = _how_to_set_up(project, is_set=bool(setup))

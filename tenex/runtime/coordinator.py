@@ -54,7 +54,7 @@ class ConversationCoordinator:
             raise HeldElsewhere(f"another worker writes the conversation {conversation[:12]} now")
 
     def retry_held(self) -> None:
-        """Retry now what is on hold for a model or a daily limit, and messages of damaged conversations."""
+        """Retry now what is held for a model or limited for the day, and messages of damaged conversations."""
         self.resume(self._undeliverable)
         for actor in self:
             state = actor.conversation

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 from types import GenericAlias
 from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_type_hints
@@ -671,9 +672,34 @@ class Web(Section):
     """The pages of `tenex web`."""
 
     enabled: bool = False
+    listen: Text = "127.0.0.1"
     port: Annotated[int, Field(ge=1, le=65_535)] = WEB_PORT
+    certificate: str = ""
+    key: str = ""
     hosts: list[Text] = []
     answers: Literal["auto", "on", "off"] = "auto"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can connect."""
+        return ip_address(self.listen).is_loopback
+
+    @model_validator(mode="after")
+    def _is_safe(self) -> "Web":
+        try:
+            address = ip_address(self.listen)
+        except ValueError:
+            raise ValueError('`listen` has to be an address of this machine, such as "192.168.1.20"') from None
+        if bool(self.certificate) != bool(self.key):
+            raise ValueError("`certificate` and `key` have to be given together")
+        if not address.is_loopback and not self.certificate:
+            raise ValueError(
+                "`listen` is an address that others can reach, so it needs `certificate` and `key`; or leave it at "
+                '"127.0.0.1" behind a reverse proxy'
+            )
+        if address.is_unspecified and not self.hosts:
+            raise ValueError("`listen` is every address, so `hosts` has to name this machine as browsers will")
+        return self
 
 
 class Traces(Section):

@@ -5,7 +5,7 @@ Beside the records a store has a folder, `root`: readable views and the index ar
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,7 @@ from .format import CONVERSATION
 from .journal import FILE_BYTES, StoredJournal
 from .journal_reader import NEWEST, VIEW
 from .reading import is_past_sound, records_of
-from .record_log import RecordLog, Tail
+from .record_log import Head, RecordLog, Tail
 
 WORKING: Final = 4
 """A journal may grow to so many times its bound while agents work: their transcripts would be most of a snapshot."""
@@ -234,7 +234,11 @@ class Conversations:
         Raises:
             StoreError: the store cannot be used now; so the next four.
         """
-        return {name: head.bytes for name, head in (await self._log.heads()).items()}
+        return {name: head.bytes for name, head in (await self.heads()).items()}
+
+    async def heads(self) -> Mapping[ConversationId, Head]:
+        """The same with the time of the last append, which also differs where a journal was changed in its place."""
+        return await self._log.heads()
 
     async def size(self, conversation: ConversationId) -> int:
         """Bytes of a journal, also of one that another process writes; 0 where there is none."""
@@ -251,7 +255,7 @@ class Conversations:
 
     async def last_written(self) -> int | None:
         """The second in which a journal was last written; None where there is none."""
-        heads = await self._log.heads()
+        heads = await self.heads()
         return int(max((head.written for head in heads.values()), default=0)) or None
 
     async def workers(self) -> Sequence[Worker]:

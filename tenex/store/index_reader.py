@@ -22,7 +22,7 @@ from .index import Shown, gather
 from .index_row import Known, Row
 from .journal_reader import NEWEST
 from .schema import Batch
-from .search import Filter, Found, listed, messages_before, search
+from .search import Choices, Filter, Found, choices, listed, messages_before, search
 
 NAME = "index.sqlite"
 
@@ -55,6 +55,10 @@ class Catalogue:
     async def search(self, match: str, filter_: Filter, limit: int) -> list[Found]:
         """The conversations with messages that match (`search.search`)."""
         return await self._ask(lambda connection: search(connection, match, filter_, limit))
+
+    async def choices(self) -> Choices:
+        """What the conversations can be filtered by (`search.choices`)."""
+        return await self._ask(choices)
 
     async def messages_before(self, conversation: ConversationId, before: int, limit: int) -> list[Passage]:
         """The last messages of a conversation before a seq, the newest first (`search.messages_before`)."""

@@ -12,6 +12,7 @@ from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any, Final
 
+from tenex.core.config import Role
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.port_values import Passage
 
@@ -22,8 +23,16 @@ from .search_words import CLOSE, OPEN, clean, shown
 EXCERPTS: Final = 3
 """Of a conversation: enough to know it again; `tenex conversations show` has the rest."""
 
+KEY_CHARACTERS: Final = 64
+"""Of a public key; no slug is as long."""
+
 EXCERPT_WORDS: Final = 16
 """About a line of a terminal; SQLite gives at most 64."""
+
+MOST_CHOICES: Final = 100
+"""Agents or people that a list offers; others are found by typing their name."""
+_PEOPLE: Final = ", ".join(f"'{role.value}'" for role in Role)
+_BY_PERSON: Final = f"exists (select 1 from facets where conversation = c.number and kind in ({_PEOPLE}) and value = ?)"  # noqa: S608
 
 # the joins are `cross` because that fixes their order: words first, never a look at every conversation
 _SEARCH: Final = """
@@ -67,6 +76,8 @@ class Filter:
     """A phase it has been in."""
     agent: str = ""
     """The slug or key of one who was set to work or addressed in it."""
+    person: str = ""
+    """The key of a user who wrote in it or gave a command."""
     id: str = ""
     among: frozenset[str] | None = None
     """It is one of these, by their ids; and of its messages only those that still count."""
@@ -74,6 +85,18 @@ class Filter:
     """It was updated then or later; of a message: it was sent then or later."""
     until: Millis | None = None
     """It had begun before then; of a message: it was sent before then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choices:
+    """What conversations can be filtered by."""
+
+    statuses: Mapping[str, int]
+    """With the number of conversations of each."""
+    agents: tuple[str, ...]
+    """Their slugs."""
+    people: Mapping[str, str]
+    """The names by which users wrote last, by their keys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +122,24 @@ def listed(connection: sqlite3.Connection, filter_: Filter, limit: int = -1) -> 
     query = f"select {COLUMNS} from conversations c where {_all(clauses)} order by updated desc, id limit ?"  # noqa: S608
     with closing(connection.execute(query, (*values, limit))) as rows:
         return [row_of(row) for row in rows]
+
+
+def choices(connection: sqlite3.Connection) -> Choices:
+    """What the conversations can be filtered by; of agents and people at most `MOST_CHOICES`."""
+
+    def facets(kinds: str) -> list[str]:
+        query = f"select value from facets where kind in ({kinds}) group by value order by count(*) desc limit ?"  # noqa: S608
+        with closing(connection.execute(query, (MOST_CHOICES,))) as rows:
+            return [str(row[0]) for row in rows]
+
+    with closing(connection.execute("select status, count(*) from conversations group by status")) as rows:
+        statuses = dict(rows.fetchall())
+    newest = "select name from messages where author = ? order by at desc limit 1"
+    people: dict[str, str] = {}
+    for key in facets(_PEOPLE):
+        row = connection.execute(newest, (key,)).fetchone()
+        people[key] = str(row[0]) if row is not None else ""
+    return Choices(statuses=statuses, agents=tuple(filter(_is_slug, facets("'agent'"))), people=people)
 
 
 def search(
@@ -155,10 +196,18 @@ def _which(filter_: Filter) -> tuple[list[str], list[Any]]:
         if value:
             clauses.append("exists (select 1 from facets where conversation = c.number and kind = ? and value = ?)")
             values += [kind, clean(value)]
+    if filter_.person:
+        clauses.append(_BY_PERSON)
+        values.append(clean(filter_.person))
     if filter_.among is not None:
         clauses.append("c.id in (select value from json_each(?))")
         values.append(json.dumps(sorted(filter_.among)))
     return clauses, values
+
+
+def _is_slug(agent: str) -> bool:
+    """Whether an agent is named by its slug: it has a second facet with its key."""
+    return len(agent) != KEY_CHARACTERS
 
 
 def _all(clauses: list[str]) -> str:

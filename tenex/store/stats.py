@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass, field, fields
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from tenex.core import records as r
 from tenex.core.conversation import Conversation, new_conversation
 from tenex.core.history.facts import Fact, facts_of
-from tenex.core.ids import ConversationId
+from tenex.core.ids import ConversationId, Millis
 from tenex.core.kind import all_kinds
 from tenex.core.messages import NO_USAGE, Usage
 from tenex.core.phases import Phase
@@ -95,40 +95,34 @@ class Stats:
         return self.spending.usage
 
     @classmethod
-    def of(cls, conversation: ConversationId, records: Iterable[r.Record]) -> Self:
+    def of(cls, conversation: ConversationId, records: Iterable[r.Record]) -> "Stats":
         """What the conversation of these records has taken, which begin with its first, or with a snapshot.
 
         What came before a snapshot is not counted.
         """
-        stats = cls(conversations=1)
-        c = new_conversation(conversation, history=None)
-        over = 0  # the newest cycle that has ended: a message after the end of a workflow ends no other
-        for record in records:
-            stats._pass(c, record)
-            if isinstance(record, r.Ended):
-                stats.ended += c.cycle.number != over
-            over = 0 if isinstance(record, RolledBack) else c.cycle.number if isinstance(record, r.Ended) else over
-            if isinstance(record, ConversationForked | StateSnapshot):  # it goes on in one that began elsewhere
-                stats.cycles += record.state.cycle.status != "ended"
-            for fact in facts_of(record):
-                stats._count(c, fact)
-            stats._count_of_kinds(record)
-            before = c.cycle.phase
-            c.apply(record)
-            if isinstance(record, r.ConversationImported):  # nothing of what is before it was done or paid here
-                before = c.cycle.phase
-                duration = c.identity.updated_at - c.totals.phase_started_at
-                stats = cls(conversations=1, duration=duration)
-                stats.phases[before] = PhaseStats(visits=1, duration=duration)
-            # by a transition, because a new cycle begins in chat, or because the conversation was rolled back
-            if c.cycle.phase is not before and not isinstance(record, ConversationForked | StateSnapshot):
-                stats._phase(c.cycle.phase).visits += 1
-        for phase, found in stats.phases.items():
-            if not partner(c.location_label):
-                stats.places[str(phase)] = deepcopy(found)
+        return count(conversation, records).stats
+
+    def add(self, c: Conversation, record: r.Record) -> None:
+        """Count a record that the conversation has not taken in yet."""
+        self._pass(c, record)
+        if isinstance(record, ConversationForked | StateSnapshot):  # it goes on in one that began elsewhere
+            self.cycles += record.state.cycle.status != "ended"
+        for fact in facts_of(record):
+            self._count(c, fact)
+        self._count_of_kinds(record)
+
+    def enter(self, phase: Phase) -> None:
+        """Count a visit."""
+        self._phase(phase).visits += 1
+
+    def place(self, label: str) -> None:
+        """Name the sums of phases by where the conversation is (`State.location_label`)."""
+        self.places = {}
+        for phase, found in self.phases.items():
+            if not partner(label):
+                self.places[str(phase)] = deepcopy(found)
             elif found.turns or found.duration:  # not the phase in which every conversation begins
-                _merge(stats.places.setdefault(c.location_label, PhaseStats()), found)
-        return stats
+                _merge(self.places.setdefault(label, PhaseStats()), found)
 
     def _pass(self, c: Conversation, record: r.Record) -> None:
         """Count the time since the last record, by the conversation's state in it."""
@@ -198,6 +192,56 @@ def _has_run(c: Conversation, fact: Fact) -> bool:
     run = c.work.runs.get(fact.run) if fact.run is not None else None
     call = run.find(fact.call) if run is not None and fact.call is not None else None
     return call is not None and call.state in (CallState.PERMITTED, CallState.LINKED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """What a conversation has taken up to a record, and what is needed to count on from there."""
+
+    stats: Stats
+    seq: int = 0
+    """Of the last record that is counted; 0 for none."""
+    at: Millis = Millis(0)
+    """The time of that record."""
+    ended_cycle: int = 0
+    """The newest cycle that has ended: a message after the end of a workflow ends no other."""
+
+
+def count(conversation: ConversationId, records: Iterable[r.Record], before: Counted | None = None) -> Counted:
+    """Count the records of a conversation; with `before` only those after what that has counted.
+
+    The records begin with the first of the conversation or with a snapshot, and leave out none after that.
+    """
+    start = before or Counted(stats=Stats(conversations=1))
+    stats = deepcopy(start.stats)
+    ended_cycle = start.ended_cycle
+    seq = start.seq
+    at = start.at
+    c = new_conversation(conversation, history=None)
+    for record in records:
+        if record.seq <= start.seq:
+            c.apply(record)
+            continue
+        if isinstance(record, r.Ended):
+            stats.ended += c.cycle.number != ended_cycle
+            ended_cycle = c.cycle.number
+        elif isinstance(record, RolledBack):
+            ended_cycle = 0
+        stats.add(c, record)
+        phase = c.cycle.phase
+        c.apply(record)
+        if isinstance(record, r.ConversationImported):  # nothing of what is before it was done or paid here
+            phase = c.cycle.phase
+            duration = c.identity.updated_at - c.totals.phase_started_at
+            stats = Stats(conversations=1, duration=duration)
+            stats.phases[phase] = PhaseStats(visits=1, duration=duration)
+        # by a transition, because a new cycle begins in chat, or because the conversation was rolled back
+        if c.cycle.phase is not phase and not isinstance(record, ConversationForked | StateSnapshot):
+            stats.enter(c.cycle.phase)
+        seq = record.seq
+        at = record.at
+    stats.place(c.location_label)
+    return Counted(stats=stats, seq=seq, at=at, ended_cycle=ended_cycle)
 
 
 def total(each: Iterable[Stats]) -> Stats:

@@ -23,6 +23,7 @@ from tenex.log import get_logger
 from . import restore, workspace_scan
 from .displaced import Displaced, Lost
 from .file_stamps import NEVER_KEPT
+from .line_origins import PathChange, Step, changes_between
 from .shadow_git import DEADLINE, PATIENCE, CheckpointFailed, GitTooSlow, ShadowGit
 from .snapshots import NOT_KEPT, UMASK, Snapshot, Snapshots, folders_of, reason, usual_permissions
 from .witness import MARK_SIZE
@@ -280,6 +281,35 @@ class Checkpoints:
             self._one.release()
         return patch.decode("utf-8", "replace")
 
+    def origins(self, conversation: str, cycle: int, paths: Iterable[str], *, patience: float) -> list[PathChange]:
+        """How the paths differ between before the first and after the last call of a cycle, and by which calls.
+
+        Args:
+            conversation: whose calls.
+            cycle: its number.
+            paths: what is compared.
+            patience: the seconds that each step may take, also to wait for another snapshot; then it is empty.
+
+        Raises:
+            CheckpointFailed: git failed.
+        """
+        wanted = sorted(paths)
+        if not wanted or not self._git.folder.exists() or not self._one.acquire(timeout=patience):
+            return []
+        try:
+            with self._git.within(patience):
+                if not self._tip(_ref(conversation)):
+                    return []
+                entries = self._log(conversation)
+                span = _span(entries, {"cycle": str(cycle)})
+                if span is None:
+                    return []
+                key = _key(conversation)
+                steps = [_step(commit, message, key) for commit, _, message in entries[span[0] : span[1] + 1]]
+                return changes_between(self._git, steps, wanted)
+        finally:
+            self._one.release()
+
     def since_beginning(
         self, conversation: str, cycle: int, now: Snapshot, paths: Iterable[str]
     ) -> tuple[dict[str, tuple[int, int]], tuple[str, ...]]:
@@ -392,14 +422,19 @@ class Checkpoints:
 
     def _first_and_last(self, conversation: str, belongs: Mapping[str, str]) -> tuple[str, str] | None:
         """The trees of before the first and after the last call of some turn or cycle; None where none is kept."""
-        raw = self._git.run("log", "-z", "--reverse", "--format=%T%n%B", _ref(conversation))
-        entries = [entry.partition("\n") for entry in raw.decode("utf-8", "replace").split("\0") if entry]
-        lines = {f"{name}: {value}" for name, value in belongs.items()}
-        own = [place for place, (_, _, text) in enumerate(entries) if lines <= set(text.splitlines())]
-        if not own:
-            return None
-        first = own[0] if entries[own[0]][2].startswith("before") else max(0, own[0] - 1)
-        return entries[first][0], entries[own[-1]][0]
+        entries = self._log(conversation)
+        span = _span(entries, belongs)
+        return None if span is None else (entries[span[0]][1], entries[span[1]][1])
+
+    def _log(self, conversation: str) -> list[tuple[str, str, str]]:
+        """What was kept under a conversation, the oldest first: commits, trees and messages."""
+        raw = self._git.run("log", "-z", "--reverse", "--format=%H %T%n%B", _ref(conversation))
+        found = []
+        for entry in filter(None, raw.decode("utf-8", "replace").split("\0")):
+            names, _, message = entry.partition("\n")
+            commit, tree = names.split()
+            found.append((commit, tree, message))
+        return found
 
     def put_back(
         self, changes: Iterable[Change], before: Snapshot, after: Snapshot, written: Container[bytes] = ()
@@ -597,10 +632,9 @@ class Checkpoints:
         with self._one:
             if not self._tip(_ref(conversation)):
                 return []
-            raw = self._git.run("log", "-z", "--reverse", "--format=%T%n%B", _ref(conversation))
-        entries = (entry.partition("\n") for entry in raw.decode("utf-8", "replace").split("\0") if entry)
-        key = re.compile(rf"^key: {re.escape(conversation)}:(\d{{1,18}})$", re.MULTILINE)
-        return [_commit(tree, message, key.search(message)) for tree, _, message in entries]
+            entries = self._log(conversation)
+        key = _key(conversation)
+        return [_commit(tree, message, key.search(message)) for _, tree, message in entries]
 
     def _differences(self, before: str, after: str) -> Iterator[tuple[bytes, Kept | None, Kept | None]]:
         """Paths whose content or kind differs between two trees, what was there, and what is."""
@@ -662,6 +696,26 @@ class Checkpoints:
 
 def _ref(conversation: str) -> str:
     return f"refs/tenex/{re.sub(r'[^0-9A-Za-z_-]', '-', conversation) or '-'}"
+
+
+def _key(conversation: str) -> re.Pattern[str]:
+    """Finds the record that permitted a call in the message of a commit."""
+    return re.compile(rf"^key: {re.escape(conversation)}:(\d{{1,18}})$", re.MULTILINE)
+
+
+def _span(entries: Sequence[tuple[str, str, str]], belongs: Mapping[str, str]) -> tuple[int, int] | None:
+    """The places of before the first and after the last call of some turn or cycle; None where none is kept."""
+    lines = {f"{name}: {value}" for name, value in belongs.items()}
+    own = [place for place, (_, _, message) in enumerate(entries) if lines <= set(message.splitlines())]
+    if not own:
+        return None
+    first = own[0] if entries[own[0]][2].startswith("before") else max(0, own[0] - 1)
+    return first, own[-1]
+
+
+def _step(commit: str, message: str, key: re.Pattern[str]) -> Step:
+    about = _commit("", message, key.search(message))
+    return Step(commit, 0 if about.moment == "before" else about.call, about.others)
 
 
 def _commit(tree: str, message: str, call: re.Match[str] | None) -> Commit:

@@ -5,11 +5,13 @@ It is run as a file, `python -I -S -B namespaces.py <what> ...`:
     overlay <workspace> <upper> <work> <command> ...     mounts an overlay for one program, and becomes that program
     make <socket> <network> [<workspace> <upper> <work>] makes namespaces, and sends them through the socket
     join <user> <mount> <network> <command> ...          enters such namespaces, and becomes the command
+    listen <socket> <user> <network> <count>             listens on the loopback of such a network, sends the sockets
 
 A namespace is sent as an open file: it lasts as long as somebody holds that file or a process is in it. So no process
-waits in it, and the kernel ends it with the daemon. With `make`, `network` is 1 for a network in which nothing but its
-own loopback is reached, and 0 for none; with the three folders it has a mount namespace with an overlay. With `join`
-the numbers are of open files, -1 where the program stays where it is.
+waits in it, and the kernel ends it with the daemon. A socket stays in the network in which it was made, whoever holds
+it: so the daemon accepts connections from a network that it is not in. With `make`, `network` is 1 for a network in
+which nothing but its own loopback is reached, and 0 for none; with the three folders it has a mount namespace with an
+overlay. With `join` the numbers are of open files, -1 where the program stays where it is.
 
 No privilege is needed: all is in a new user namespace. Where the system does not permit it, it ends with `NOT_MOUNTED`,
 and the program does not run.
@@ -28,6 +30,8 @@ SIGKILL = 9
 ALL_IDS = 4294967295
 SIOCSIFFLAGS = 0x8914
 IFF_UP = 1
+BACKLOG = 64
+"""Connections that may wait until they are accepted."""
 
 NOT_MOUNTED = 121
 """The exit status where there are no such namespaces; no common program ends with it."""
@@ -37,8 +41,8 @@ def main(arguments: list[str]) -> None:
     """Do what the first argument says."""
     what, *rest = arguments
     try:
-        if what == "make":
-            _make(*rest)
+        if what in ("make", "listen"):
+            _make(*rest) if what == "make" else _listen(*rest)
             return
         command = _mounted(*rest) if what == "overlay" else _joined(*rest)
     except OSError as error:
@@ -60,9 +64,6 @@ def _mounted(root: str, upper: str, work: str, *command: str) -> list[str]:
 
 def _make(channel: str, network: str, *layers: str) -> None:
     """Make namespaces and send them: of the user, of mounts and of the network, where they are wanted."""
-    import _socket
-    import struct
-
     kinds = ["user"]
     flags = 0
     if layers:
@@ -76,7 +77,29 @@ def _make(channel: str, network: str, *layers: str) -> None:
         _mount_overlay(*layers)
     if network == "1":
         _bring_loopback_up()
-    opened = [os.open(f"/proc/self/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC) for kind in kinds]
+    _send(channel, [os.open(f"/proc/self/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC) for kind in kinds])
+
+
+def _listen(channel: str, user: str, network: str, count: str) -> None:
+    """Enter a network, listen at so many ports of its loopback that the kernel chooses, and send the sockets."""
+    import _socket
+
+    _enter(user, CLONE_NEWUSER)
+    _enter(network, CLONE_NEWNET)
+    listening = []
+    for _ in range(int(count)):
+        opened = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+        opened.bind(("127.0.0.1", 0))
+        opened.listen(BACKLOG)
+        listening.append(opened)
+    _send(channel, [opened.fileno() for opened in listening])
+
+
+def _send(channel: str, opened: list[int]) -> None:
+    """Send open files through a socket."""
+    import _socket
+    import struct
+
     sending = _socket.socket(fileno=int(channel))
     sending.sendmsg([b"+"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, struct.pack(f"{len(opened)}i", *opened))])
 
@@ -85,16 +108,21 @@ def _joined(user: str, mount: str, network: str, *command: str) -> list[str]:
     """Enter namespaces that were made before; of the user first, which gives the right to enter the others."""
     parent = os.getppid()
     folder = os.getcwd()  # noqa: PTH109
-    _check(_system().setns(int(user), CLONE_NEWUSER), "setns")
+    _enter(user, CLONE_NEWUSER)
     for text, kind in ((network, CLONE_NEWNET), (mount, CLONE_NEWNS)):
         if text != "-1":
-            _check(_system().setns(int(text), kind), "setns")
+            _enter(text, kind)
     for text in (user, network, mount):
         if text != "-1":
             os.close(int(text))  # the command gets no handle of a namespace
     os.chdir(folder)  # the same path, in the overlay
     _die_with(parent)
     return list(command)
+
+
+def _enter(number: str, kind: int) -> None:
+    """Enter a namespace that is open by this number."""
+    _check(_system().setns(int(number), kind), "setns")
 
 
 def _bring_loopback_up() -> None:

@@ -8,13 +8,13 @@ installation of Python, and of that only the folders of programs and libraries a
 
 import os
 import re
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from .bounded_read import beginning
+from .seen_programs import SeenPrograms
 from .toolchains import PARTS, Toolchain, toolchain_of
 
 SYSTEM_PATH: Final = ("/usr/local/bin", "/usr/bin", "/bin")
@@ -37,6 +37,8 @@ class ProjectEnvironment:
     """The workspace, its real path."""
     more: tuple[Path, ...] = ()
     """Folders of programs and of toolchains that the operator names."""
+    is_sandboxed: bool = True
+    """Whether programs see only what the sandbox shows."""
 
     def toolchains(self) -> tuple[Toolchain, ...]:
         """What the folders bring that the operator names."""
@@ -64,10 +66,15 @@ class ProjectEnvironment:
         named = {name: value for toolchain in self.toolchains() for name, value in toolchain.variables.items()}
         return {**named, "PATH": self.search_path(), **({"VIRTUAL_ENV": str(venv)} if venv else {})}
 
+    def programs(self) -> SeenPrograms:
+        """The programs on the path, as they are now."""
+        shown = (self.root, *map(Path, SYSTEM), *self.mounts()) if self.is_sandboxed else None
+        return SeenPrograms(self.search_path(), shown)
+
     def find(self, *names: str) -> str | None:
-        """The first of these programs that is on the path."""
-        path = self.search_path()
-        return next((found for name in names if (found := shutil.which(name, path=path))), None)
+        """The first of these programs that is on the path and seen."""
+        programs = self.programs()
+        return next(filter(None, map(programs.find, names)), None)
 
     def python(self) -> str | None:
         """The interpreter of the workspace; the system's where it has none of its own."""

@@ -17,6 +17,7 @@ from .ecosystem_clues import asking_file, ecosystems_of, setup_rule
 from .ecosystems import Ecosystem
 from .project_environment import ProjectEnvironment
 from .project_files import ProjectFiles
+from .seen_programs import SeenPrograms
 from .toolchains import homes_of_user, toolchain_of
 
 
@@ -41,11 +42,13 @@ class FoundEcosystem:
 def ecosystems_found(project: ProjectEnvironment) -> tuple[FoundEcosystem, ...]:
     """The ecosystems of a project, in the order of the table; blocks."""
     files = ProjectFiles(project.root)
-    path = project.search_path()
-    return tuple(_found(project, path, files, kind, file) for kind, file in ecosystems_of(files).values())
+    seen = project.programs()
+    return tuple(_found(project, seen, files, kind, file) for kind, file in ecosystems_of(files).values())
 
 
-def _found(project: ProjectEnvironment, path: str, files: ProjectFiles, kind: Ecosystem, file: str) -> FoundEcosystem:
+def _found(
+    project: ProjectEnvironment, seen: SeenPrograms, files: ProjectFiles, kind: Ecosystem, file: str
+) -> FoundEcosystem:
     if kind.name == "python":
         is_installed = project.venv() is not None
     else:
@@ -57,9 +60,9 @@ def _found(project: ProjectEnvironment, path: str, files: ProjectFiles, kind: Ec
     programs: dict[str, str | None] = {}
     for alternatives in (*kind.programs, *in_setup):
         names = alternatives.split()
-        name = next((name for name in names if shutil.which(name, path=path)), names[0])
+        name = next((name for name in names if seen.find(name)), names[0])
         if "/" not in name and name not in made_by_setup:
-            programs[name] = shutil.which(name, path=path)
+            programs[name] = seen.find(name)
     return FoundEcosystem(
         kind=kind,
         file=file,
@@ -149,7 +152,13 @@ def how_to_get(
         if there is None:
             yield "install it: it is not outside the sandbox either, on PATH or in a known toolchain"
         elif there.entry.replace("~", home, 1) in named:
-            yield f"it is {there.program} outside the sandbox: add its own folder to workspace.path"
+            target = Path(os.path.realpath(there.program))
+            if target.parent == there.program.parent:
+                yield f"it is {there.program} outside the sandbox: add its own folder to workspace.path"
+            else:
+                wanted.append(_shortened(toolchain_of(target.parent, project.root).home, environment))
+                line = path_line(wanted)
+                yield f"it is a link to {target}, which the sandbox does not show: write {line} under [workspace]"
         elif there.entry in wanted:
             yield f"it is {there.program} outside the sandbox: the same line shows it"
         else:

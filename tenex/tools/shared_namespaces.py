@@ -32,9 +32,6 @@ from .tool import Refusal, run_uncancellable
 
 PROGRAM: Final = Path(__file__).with_name("namespaces.py")
 
-_MOST_FILES: Final = 3
-"""Of the user, of mounts, of the network."""
-
 _ENDED: Final = "Nothing was run: the turn has ended."
 
 _log = get_logger(__name__)
@@ -155,31 +152,7 @@ def make(
     if not network and not overlay:
         return None
     layers = [str(root), *map(str, overlay)] if overlay else []
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        line = [sys.executable, "-I", "-S", "-B", str(PROGRAM), "make", str(theirs.fileno()), str(int(network))]
-        try:
-            done = subprocess.run(
-                [*line, *layers],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=PROBE_DEADLINE,
-                check=False,
-                cwd="/",
-                env={},
-                pass_fds=[theirs.fileno()],
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise CannotShare(str(error)) from error
-        if done.returncode != 0:
-            raise CannotShare(done.stderr.decode("utf-8", "replace").strip()[:200] or f"status {done.returncode}")
-        _, received, _, _ = socket.recv_fds(ours, 1, _MOST_FILES)
-    for number in received:
-        os.set_inheritable(number, False)
-    if len(received) != 1 + bool(overlay) + network:  # this process may have no more files open
-        for number in received:
-            os.close(number)
-        raise CannotShare("too many files are open")
+    received = _run_and_receive("make", [str(int(network)), *layers], count=1 + bool(overlay) + network)
     opened = iter(received)
     shared = SharedNamespaces(
         next(opened), mount=next(opened) if overlay else -1, network=next(opened) if network else -1
@@ -190,6 +163,57 @@ def make(
         shared.close()
         raise
     return shared
+
+
+def listen(shared: SharedNamespaces, count: int = 1) -> list[socket.socket]:
+    """Listen at ports of the loopback of a shared network, on sockets of this process; blocks, for some 50 ms.
+
+    Only programs in that network can connect. A socket keeps the network in being until it is closed.
+
+    Raises:
+        CannotShare: there is no network among the namespaces, or the system does not permit to enter it.
+        Refusal: they are closed.
+    """
+    if not shared.has_network:
+        raise CannotShare("they have no network")
+    with shared.used() as descriptors:
+        user, *_, network = descriptors  # the network is the last of them
+        received = _run_and_receive("listen", [str(user), str(network), str(count)], count=count, passed=descriptors)
+    return [socket.socket(fileno=number) for number in received]
+
+
+def _run_and_receive(what: str, arguments: Sequence[str], *, count: int, passed: Sequence[int] = ()) -> list[int]:
+    """The open files that a short process sends.
+
+    Raises:
+        CannotShare: it fails, or it has sent another number of them.
+    """
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        line = [sys.executable, "-I", "-S", "-B", str(PROGRAM), what, str(theirs.fileno()), *arguments]
+        try:
+            done = subprocess.run(
+                line,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=PROBE_DEADLINE,
+                check=False,
+                cwd="/",
+                env={},
+                pass_fds=[theirs.fileno(), *passed],
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise CannotShare(str(error)) from error
+        if done.returncode != 0:
+            raise CannotShare(done.stderr.decode("utf-8", "replace").strip()[:200] or f"status {done.returncode}")
+        _, received, _, _ = socket.recv_fds(ours, 1, count)
+    for number in received:
+        os.set_inheritable(number, False)
+    if len(received) != count:  # this process may have no more files open
+        for number in received:
+            os.close(number)
+        raise CannotShare("too many files are open")
+    return received
 
 
 @dataclass(slots=True, eq=False)

@@ -197,7 +197,8 @@ class Programs:
     @property
     def project(self) -> ProjectEnvironment:
         """What they find in the workspace."""
-        return ProjectEnvironment(self.workspace.root, self.rules.path)
+        is_sandboxed = self.rules.policy is RunPolicy.SANDBOXED
+        return ProjectEnvironment(self.workspace.root, self.rules.path, is_sandboxed)
 
     def variables(self, home: str, *, is_closed: bool = False, write_git: bool = False) -> dict[str, str]:
         """All that a program gets to know by variables.

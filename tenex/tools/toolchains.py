@@ -163,6 +163,21 @@ HOMES: Final = (
         default=("version",),
     ),
     Home(
+        name="Deno",
+        places=("~/.deno",),
+        marks=("bin/deno",),
+        variable="DENO_INSTALL",
+        programs=("bin",),
+    ),
+    Home(
+        name="Bun",
+        places=("~/.bun",),
+        marks=("bin/bun",),
+        variable="BUN_INSTALL",
+        programs=("bin",),
+        shown=("install/global/node_modules",),
+    ),
+    Home(
         name="programs of the user",
         places=("~/.local",),
         marks=("bin",),

@@ -19,10 +19,12 @@ from starlette.types import ASGIApp
 
 from tenex.core.errors import TenexError
 
+from .change_pages import ChangePages
 from .conversation_pages import ConversationPages
 from .daemon_pages import DaemonPages
-from .guard import COOKIE, Guard, fields_of, is_our_port
-from .rendering import STATIC, page
+from .guard import COOKIE, LOOPBACK_NAMES, Guard, fields_of, host_of, is_our_port
+from .list_pages import ListPages
+from .rendering import STATIC, page, qr_code
 from .reply_pages import ReplyPages
 from .site import Page, Site
 from .time_pages import TimePages
@@ -30,9 +32,17 @@ from .time_pages import TimePages
 ICON: Final = "icon.svg"
 FILES: Final = {
     "tenex.css": "text/css",
+    "talk.css": "text/css",
     "live.js": "text/javascript",
+    "times.js": "text/javascript",
+    "talk.js": "text/javascript",
+    "keys.js": "text/javascript",
     "login.js": "text/javascript",
     "sign.js": "text/javascript",
+    "notify.js": "text/javascript",
+    "worker.js": "text/javascript",
+    "icon-192.png": "image/png",
+    "icon-512.png": "image/png",
     ICON: "image/svg+xml",
 }
 """What `static/` holds, with its type; nothing else is served from the disk."""
@@ -60,8 +70,11 @@ def routes_of(site: Site) -> list[BaseRoute]:
         Route("/login/signer", _Login(site).by_signer, methods=["POST"]),
         Route("/logout", _Logout(site).answer, methods=["POST"]),
         Route("/link", _Link(site).answer, methods=["POST"]),
+        Route("/static/app.webmanifest", _Manifest(site).answer),
         Route("/static/{name}", _static),
+        *ListPages(site).routes(),
         *ConversationPages(site).routes(),
+        *ChangePages(site).routes(),
         *ReplyPages(site).routes(),
         *TimePages(site).routes(),
         *DaemonPages(site).routes(),
@@ -162,8 +175,36 @@ class _Link:
         """Show a new link, which is good once."""
         await self._site.posted(request, "link")
         origin = request.headers.get("origin") or f"http://{request.headers['host']}"
-        link = f"{origin}{self._site.base}/login#{self._site.logins.new_token()}"
-        return await self._site.show(request, "link.html", {"link": link})
+        is_here = host_of(request.headers)[0] in LOOPBACK_NAMES
+        address = (self._site.outer or origin) if is_here else origin
+        link = f"{address}{self._site.base}/login#{self._site.logins.new_token()}"
+        can_be_reached = not is_here or bool(self._site.outer)
+        code = qr_code(link) if can_be_reached else ""
+        return await self._site.show(request, "link.html", {"link": link, "code": code})
+
+
+class _Manifest:
+    """Lets a browser install the pages as an app. It names nothing of the project: it is given without a login."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    async def answer(self, request: Request) -> Response:
+        """The manifest; a host of its own begins at its root, which leads to the pages after a restart too."""
+        is_here = host_of(request.headers)[0] in LOOPBACK_NAMES
+        static = f"{self._site.base}/static"
+        icons = [
+            {"src": f"{static}/icon-{size}.png", "sizes": f"{size}x{size}", "type": "image/png"} for size in (192, 512)
+        ]
+        manifest = {
+            "name": "tenex",
+            "short_name": "tenex",
+            "start_url": f"{self._site.base}/" if is_here else "/",
+            "scope": "/",
+            "display": "standalone",
+            "icons": icons,
+        }
+        return JSONResponse(manifest, media_type="application/manifest+json")
 
 
 async def _static(request: Request) -> Response:

@@ -1,10 +1,9 @@
-"""The pages of conversations: what waits, the list, one story, and what belongs to it."""
+"""The pages of one conversation: its story, and what belongs to it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -13,13 +12,9 @@ from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from tenex.core.errors import UsageError
-from tenex.core.ids import ConversationId, Millis
+from tenex.core.ids import ConversationId
 from tenex.core.messages import AgentText, CallResult, ModelStep, Note, UserText
-from tenex.core.phases import Phase
 from tenex.core.records import Record, ToolCallCompleted, ToolCallStarted
-from tenex.nostr.keys import parse_public_key
-from tenex.operations.listing import STATUSES, row_json
-from tenex.store.search import Filter
 from tenex.store.stats import as_json
 from tenex.tools.shadow_git import CheckpointFailed
 
@@ -28,14 +23,18 @@ from .guard import Session, session_of
 from .maps import map_of
 from .site import Page, Site, id_of, number_of, stream
 from .story import shortened
-from .timeline import timeline_of
+from .talk import SHOWS, checks_of
+from .timeline import LEAST_WIDTH, timeline_of
 
-ROWS: Final = 50
-"""Conversations on a page; another press shows as many more."""
-MOST_ROWS: Final = 1_000
 UNKNOWN: Final = "application/octet-stream"
 SAVED: Final = "sandbox; default-src 'none'"
 """The policy of a file that people or agents made."""
+PANEL: Final = 390
+"""Width of the timeline beside a conversation, in pixels."""
+PANEL_TURNS: Final = 6
+"""Turns in it, the newest."""
+FIND_CHARACTERS: Final = 200
+"""Of words that are looked for in a conversation."""
 GIT_PATIENCE: Final = 10.0
 """Seconds for a diff."""
 
@@ -50,27 +49,10 @@ class ConversationPages:
         """The addresses below that of the site."""
         return [
             Page(
-                "/",
-                self.waiting,
-                title="Waiting",
-                shows="what only you can fix; open questions and decisions of all conversations, each with its "
-                "buttons, oldest first; below it where it is your turn",
-                commands=["status", "approvals list"],
-            ),
-            Route("/events", self.events),
-            Page(
-                "/conversations",
-                self.conversations,
-                title="Conversations",
-                shows="status, phase, cost and last words; what is new since this browser looked; filters and full-"
-                "text search; goes on by itself",
-                commands=["conversations list", "conversations search"],
-            ),
-            Page(
                 "/c/{id}",
                 self.story,
                 title="one conversation",
-                shows="what it waits for; where it is; the timeline; the graph; turns and their cost; files; the story",
+                shows="where it is; its messages; the work between them, folded, as a tree; what it waits for; files",
                 commands=["conversations show"],
             ),
             Route("/c/{id}/events", self.story_events),
@@ -81,99 +63,87 @@ class ConversationPages:
                 shows="time, tokens, cached share and cost by phase, model and agent",
                 commands=["conversations stats"],
             ),
+            Page(
+                "/c/{id}/time",
+                self.time,
+                title="its time",
+                shows="phases, agents and calls along the time, with the cost; the graph; turns and their cost",
+                commands=["conversations show"],
+            ),
+            Route("/c/{id}/entry/{seq:int}", self.entry),
             Route("/c/{id}/sent/{seq:int}", self.sent),
             Route("/c/{id}/diff/{seq:int}", self.diff),
             Route("/c/{id}/files/{folder}/{name}", self.file),
         ]
 
-    # ---- what waits ---------------------------------------------------------------------------------------------
-
-    async def waiting(self, request: Request) -> Response:
-        """What waits for a user, in all conversations."""
-        waits = await self.site.what_waits()
-        values = {
-            "here": "waiting",
-            "open": waits.number,
-            "problems": await self.site.source.problems(),
-            "stuck": waits.stuck,
-            # what is asked later comes below: nothing moves under a finger that is about to press
-            "decisions": waits.decisions,
-            "turns": waits.turns,
-            "notices": waits.notices,
-            **self.site.answering(request),
-            "is_cut": waits.is_cut,
-        }
-        if request.query_params.get("part"):
-            return await self.site.show(request, "waiting_part.html", values)
-        return await self.site.show(request, "waiting.html", values)
-
-    async def events(self, _: Request) -> Response:
-        """The stream of pages that show several conversations."""
-        if self.site.streams.is_full:
-            return PlainTextResponse("Too many pages are open.\n", HTTPStatus.SERVICE_UNAVAILABLE)
-        return stream(self.site.streams.of_all())
-
-    # ---- the list -----------------------------------------------------------------------------------------------
-
-    async def conversations(self, request: Request) -> Response:
-        """The conversations that a filter lets through, or that match a query."""
-        query = request.query_params
-        wanted = _filter_of(query)
-        limit = min(MOST_ROWS, number_of(request, "limit") or ROWS)
-        words = query.get("q", "").strip()
-        rows: list[dict[str, Any]] = []
-        fault = ""
-        notices: list[str] = []
-        try:
-            if words:
-                matches, notices = await self.site.source.search(words, wanted, limit)
-                rows = [
-                    {**row_json(match.row), "matches": match.matches, "excerpts": match.excerpts} for match in matches
-                ]
-            else:
-                rows, notices = await self.site.source.rows(wanted, limit)
-        except UsageError as error:
-            fault = str(error)
-        session = session_of(request)
-        for row in rows:
-            row["glimpse"] = await self.site.source.glimpse(row["id"])
-            row["is_new"] = session.is_new(row["id"], _ms_of(row.get("updated")))
-        chosen = {name: query.get(name, "") for name in ("q", "status", "phase", "agent", "since", "until")}
-        values = {
-            "here": "conversations",
-            "rows": rows,
-            "notices": notices,
-            "fault": fault,
-            "chosen": chosen,
-            "statuses": STATUSES,
-            "phases": list(map(str, Phase)),
-            "more": limit + ROWS if len(rows) == limit and limit < MOST_ROWS else 0,
-        }
-        return await self.site.show(request, "rows.html" if query.get("part") else "conversations.html", values)
-
-    # ---- one conversation ---------------------------------------------------------------------------------------
-
     async def story(self, request: Request) -> Response:
-        """What happened in a conversation."""
+        """A conversation: its messages, and the work between them."""
         name = id_of(request)
         source = self.site.source
-        part = await source.story(name, before=number_of(request, "before"), around=number_of(request, "around"))
-        values: dict[str, Any] = {"id": name, "part": part, "shown": part.projection}
+        show = next((each for each in SHOWS if each == request.query_params.get("show")), SHOWS[0])
+        find = request.query_params.get("find", "").strip()[:FIND_CHARACTERS]
+        before, around = number_of(request, "before"), number_of(request, "around")
+        part = await source.story(name, before=before, around=around, show=show, words=find)
+        values: dict[str, Any] = {
+            "id": name,
+            "part": part,
+            "shown": part.projection,
+            "show": show,
+            "find": find,
+            "is_whole": show == "all" and not find,
+        }
         session_of(request).visited(name)
         if request.query_params.get("part") == "1":
             return await self.site.show(request, "story_part.html", values)
         waits = await source.asks(name) if part.is_newest else None
         values |= {
             "here": "conversations",
-            "timeline": timeline_of(part.projection),
-            "map": map_of(part.state, part.ways) if part.is_newest else None,
-            "entry_seqs": {entry.seq for entry in part.entries},
+            "tab": "Conversation",
+            "shows": SHOWS,
+            "checks": checks_of(part.state),
             "asks": [ask for ask in waits.asks if ask.kind != "turn"] if waits is not None else [],
             "can_write": waits is not None and waits.replied is not None,
             "files": await source.files(name),
             **self.site.answering(request),
         }
         template = "story_asks.html" if request.query_params.get("part") == "asks" else "story.html"
+        return await self.site.show(request, template, values)
+
+    async def time(self, request: Request) -> Response:
+        """When what happened: the timeline, the graph and the turns."""
+        name = id_of(request)
+        end = await self.site.source.story(name)
+        shown = end.projection
+        ids = [str(turn.turn_id) for turn in (*shown.history.turns, *filter(None, (shown.open_turn,)))]
+        zoom = request.query_params.get("turn", "")
+        zoom = zoom if zoom in ids else ""
+        is_part = bool(request.query_params.get("part"))
+        drawn = [zoom] if zoom else ids[-PANEL_TURNS:] if is_part else None
+        place = ids.index(zoom) if zoom else 0
+        values = {
+            "here": "conversations",
+            "tab": "Time",
+            "id": name,
+            "shown": shown,
+            "checks": checks_of(end.state),
+            "timeline": timeline_of(shown, turns=drawn, width=PANEL if is_part else LEAST_WIDTH),
+            "map": map_of(end.state, end.ways),
+            "is_part": is_part,
+            "seqs": {entry.seq for entry in end.entries},
+            "zoom": zoom,
+            "before": ids[place - 1] if zoom and place else "",
+            "after": ids[place + 1] if zoom and place + 1 < len(ids) else "",
+        }
+        return await self.site.show(request, "time_part.html" if is_part else "time.html", values)
+
+    async def entry(self, request: Request) -> Response:
+        """What an entry has beside its line: arguments and results."""
+        name = id_of(request)
+        entry = await self.site.source.entry(name, int(request.path_params["seq"]))
+        if entry is None:
+            raise UsageError("That record has no entry.")
+        values = {"here": "conversations", "id": name, "entry": entry}
+        template = "entry_part.html" if request.query_params.get("part") else "entry_page.html"
         return await self.site.show(request, template, values)
 
     async def story_events(self, request: Request) -> Response:
@@ -197,7 +167,7 @@ class ConversationPages:
         name = id_of(request)
         figures = as_json(await self.site.source.stats(name))
         shown = await self.site.source.state(name)
-        values = {"here": "conversations", "id": name, "title": shown.identity.title, "taken": figures}
+        values = {"here": "conversations", "id": name, "title": shown.identity.title, "taken": figures, "tab": "Usage"}
         return await self.site.show(request, "usage.html", {**values, "tables": tables_of(figures)})
 
     async def sent(self, request: Request) -> Response:
@@ -235,32 +205,6 @@ class ConversationPages:
         return FileResponse(place, media_type=UNKNOWN, filename=name, headers={"content-security-policy": SAVED})
 
 
-def _filter_of(query: Mapping[str, str]) -> Filter:
-    """The fields of the list's form as a filter; what is none is not asked for."""
-    status = query.get("status", "")
-    phase = Phase.parse(query.get("phase", ""))
-    agent = query.get("agent", "").strip().removeprefix("@").lower()
-    with suppress(ValueError):
-        agent = parse_public_key(agent)
-    since, until = _midnight(query.get("since", "")), _midnight(query.get("until", ""), days=1)
-    return Filter(
-        status=status if status in STATUSES else "",
-        phase="" if phase is None else str(phase),
-        agent=agent,
-        since=since,
-        until=until,
-    )
-
-
-def _midnight(day: str, days: int = 0) -> Millis | None:
-    """The beginning of a day in the zone of this machine, so many days later; None where it is no day."""
-    try:
-        begin = datetime.strptime(day, "%Y-%m-%d") + timedelta(days=days)  # noqa: DTZ007 local, as it was typed
-        return Millis(int(begin.astimezone().timestamp() * 1000))
-    except (ValueError, OverflowError, OSError):
-        return None
-
-
 def _end_of(records: list[Record], seq: int) -> ToolCallCompleted | None:
     """The result of the call that began with a record."""
     began = next((record for record in records if record.seq == seq), None)
@@ -285,11 +229,3 @@ def _texts(entries: tuple[Any, ...]) -> Iterator[tuple[str, str]]:
                 yield f"answered ({entry.model or 'model'})", shortened("\n".join(filter(None, (entry.text, calls))))
             case CallResult():
                 yield f"result of {entry.tool}{'' if entry.ok else ', which failed'}", shortened(entry.content)
-
-
-def _ms_of(moment: object) -> int:
-    """A time of JSON in ms; 0 where it is none."""
-    try:
-        return int(datetime.fromisoformat(str(moment)).timestamp() * 1000)
-    except (ValueError, OverflowError, OSError):
-        return 0

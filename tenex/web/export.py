@@ -19,6 +19,7 @@ from .charts import tables_of
 from .maps import map_of
 from .rendering import STATIC, page
 from .story import Story
+from .talk import checks_of
 from .timeline import timeline_of
 
 
@@ -28,7 +29,7 @@ def as_html(name: ConversationId, records: Iterable[Record]) -> str:
     story = Story(name, is_private=False)
     entries = [entry for record in journal for entry in story.take(record)]
     projection = project(story.state)
-    style = (STATIC / "tenex.css").read_text("utf-8")
+    style = "".join((STATIC / name).read_text("utf-8") for name in ("tenex.css", "talk.css"))
     values = {
         "base": "",
         "id": name,
@@ -38,7 +39,8 @@ def as_html(name: ConversationId, records: Iterable[Record]) -> str:
         "style_digest": b64encode(hashlib.sha256(style.encode()).digest()).decode(),
         "shown": projection,
         "entries": entries,
-        "entry_seqs": {entry.seq for entry in entries},
+        "is_whole": True,
+        "checks": checks_of(story.state),
         "timeline": timeline_of(projection),
         "map": map_of(story.state, story.ways),
         "tables": tables_of(as_json(Stats.of(name, journal))),

@@ -6,6 +6,7 @@
               of 127.0.0.1 to every server there, also to one of another user, but only below the path of the cookie
     origin    what changes something comes from a page of ours, by `Origin` and `Sec-Fetch-Site` (CSRF)
     session   a cookie that only this process knows, for a token that was printed, and is good for one login
+    logins    of one address some in a minute: each costs a signature or connections
     form      what changes something carries a number that was drawn for that form, and is good once
 
 Nothing is loaded from elsewhere, and no script or style but our own files runs: the policy has no exception.
@@ -50,6 +51,11 @@ KEPT: Final = 20
 VISITS: Final = 2_000
 """Conversations of which it is remembered when a browser has seen them last."""
 
+LOGINS_PER_MINUTE: Final = 30
+"""Of one address; behind a proxy that is one for all."""
+ADDRESSES: Final = 1_000
+"""Of which logins are counted."""
+
 LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "::1")
 """Of this machine, at which a browser reaches a port without a proxy."""
 
@@ -60,7 +66,7 @@ _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+)(?::(\d{1,5}))?"
 _USUAL_PORTS: Final = (None, 80, 443)
 
 POLICY: Final = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; manifest-src 'self'; "
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
 HEADERS: Final[Mapping[str, str]] = {
@@ -198,13 +204,25 @@ class Guard:
         """Guard the pages below the path `base`; `hosts` are the names by which they may be asked.
 
         A name may have a port, which a proxy has; without one it is of this server or a usual one.
-        With `has_entry` the root leads to the login: a proxy has a name of its own, whose cookies no other server gets.
+        The root leads to the login for a name of its own, whose cookies no other server gets: with `has_entry` also at
+        the names of this machine, as behind a socket or with https.
         """
         self._pages = pages
         self._base = base
         self._hosts = frozenset(host.lower() for host in hosts)
         self._logins = logins
         self._has_entry = has_entry
+        self._attempts: OrderedDict[str, list[float]] = OrderedDict()
+        """The times of the newest logins, by the address that asked."""
+
+    def _tries_too_often(self, client: str) -> bool:
+        """Count a login of an address; whether it has tried more often than it may."""
+        now = time.monotonic()
+        recent = [at for at in self._attempts.pop(client, ()) if now - at < 60]
+        self._attempts[client] = [*recent, now][-LOGINS_PER_MINUTE:]
+        if len(self._attempts) > ADDRESSES:
+            self._attempts.popitem(last=False)
+        return len(recent) >= LOGINS_PER_MINUTE
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request; anything but HTTP is not answered."""
@@ -241,13 +259,17 @@ class Guard:
         path = request.url.path
         if path == "/favicon.ico":
             return None
-        if path == "/" and self._has_entry:
+        is_entry = self._has_entry or name not in LOOPBACK_NAMES
+        if path == "/" and is_entry:
             return RedirectResponse(f"{self._base}/", HTTPStatus.SEE_OTHER)
         if not path.startswith(f"{self._base}/"):
             return _refused(HTTPStatus.NOT_FOUND, "There is nothing here. `tenex web` prints the link.")
         if request.method == "POST" and not is_own_page(headers):
             return _refused(HTTPStatus.FORBIDDEN, "This did not come from a page of tenex. Nothing was done.")
         rest = path.removeprefix(self._base)
+        client = request.client.host if request.client is not None else ""
+        if request.method == "POST" and rest.startswith("/login") and self._tries_too_often(client):
+            return _refused(HTTPStatus.TOO_MANY_REQUESTS, "Too many logins. Wait a minute, then try again.")
         session = self._logins.session(request.cookies.get(COOKIE, ""))
         request.scope["tenex.session"] = session
         request.scope["tenex.is_our_port"] = self._is_our_port(request, name, port)

@@ -14,31 +14,35 @@ from typing import Any, Final
 
 from tenex.core.errors import StoreError, TenexError
 from tenex.core.ids import ConversationId
-from tenex.core.records import Record
 from tenex.operations.doctor.findings import Finding
 from tenex.store.record_log import Tail
 from tenex.store.repository import NEWEST
 
-from .source import Source
+from .source import Source, story_of
 from .story import Entry, Story
+from .talk import Summary, newest_work, summary_of
 
 LOOK: Final = 0.3
 """Seconds between two looks at a journal that is followed: a look is two system calls."""
-LOOK_AT_ALL: Final = 0.8
-"""Seconds between two looks at all conversations."""
+LOOK_AT_ALL: Final = 0.3
+"""Seconds between two looks at all conversations: what waits is to be on the page within one."""
+SHARE: Final = 10
+"""A look at all conversations takes at most one part in so many of the time."""
 DAEMON: Final = 5.0
 """Seconds between two looks whether the daemon is there."""
 PING: Final = 15.0
 """Seconds without an event after which a comment is sent: a proxy closes what is silent."""
-KEPT: Final = 300
+KEPT: Final = 400
 """Entries of a conversation that are kept for its tabs; a tab that missed more loads its page again."""
 STREAMS: Final = 200
 """Open at a time, of all browsers."""
 
-Fragments = Callable[[ConversationId, Entry], str]
-"""Makes the HTML of an entry."""
-Heads = Callable[[Story], str]
-"""Makes the HTML of where a conversation is."""
+Fragments = Callable[[ConversationId, Entry, Summary], str]
+"""Makes the HTML of an entry, and of the line of the work before it, which a message ends."""
+Events = Callable[[Entry, Summary], bytes]
+"""Makes the event of an entry, likewise."""
+Heads = Callable[[Story, Summary], str]
+"""Makes the HTML of where a conversation is, and of the line of the newest work."""
 
 
 def event(name: str, data: str = "", number: int | None = None) -> bytes:
@@ -51,7 +55,7 @@ def event(name: str, data: str = "", number: int | None = None) -> bytes:
 class _Followed:
     """A conversation that some tab shows: its newest entries, each made into an event once for all tabs."""
 
-    def __init__(self, story: Story, entries: Iterable[Entry], first: int, make: Callable[[Entry], bytes]) -> None:
+    def __init__(self, story: Story, entries: Iterable[Entry], first: int, make: Events) -> None:
         self.story = story
         self.tabs: set[Subscriber] = set()
         self.since = first if first > 1 else 0
@@ -72,6 +76,11 @@ class _Followed:
     def end(self) -> int:
         """The place after the newest entry, counted from the first that was ever kept."""
         return self._dropped + len(self._entries)
+
+    @property
+    def summary(self) -> Summary:
+        """The line of the work since the last message."""
+        return summary_of(newest_work(list(self._entries)))
 
     def add(self, entries: Iterable[Entry]) -> None:
         """Keep new entries instead of the oldest."""
@@ -96,7 +105,8 @@ class _Followed:
         if index < 0:
             return None
         if not self._events[index]:
-            self._events[index] = self._make(self._entries[index])
+            before = newest_work(list(self._entries)[:index])
+            self._events[index] = self._make(self._entries[index], summary_of(before))
         return self._events[index]
 
 
@@ -242,10 +252,10 @@ class Streams:
 
     async def _follow(self, name: ConversationId) -> _Followed:
         records = await self._source.records(name, NEWEST)
-        story, entries = await asyncio.to_thread(_story_of, name, records)
+        story, entries = await asyncio.to_thread(story_of, name, records)
         followed = _Followed(story, entries, records[0].seq if records else 0, partial(self._entry, name))
         followed.last = story.state.next_seq - 1
-        followed.head = event("head", self._head(story), followed.last)
+        followed.head = event("head", self._head(story, followed.summary), followed.last)
         tail = self._source.folder.tail(name, followed.last)
         self._followed[name] = followed
         self._followers[name] = self._start(self._run(followed, tail), "story")
@@ -268,12 +278,12 @@ class Streams:
                 continue
             followed.add(entries)
             followed.last = records[-1].seq
-            followed.head = event("head", self._head(story), followed.last)
+            followed.head = event("head", self._head(story, followed.summary), followed.last)
             for tab in followed.tabs:
                 tab.wake()
 
-    def _entry(self, name: ConversationId, entry: Entry) -> bytes:
-        return event("entry", self._fragment(name, entry), entry.seq)
+    def _entry(self, name: ConversationId, entry: Entry, before: Summary) -> bytes:
+        return event("entry", self._fragment(name, entry, before), entry.seq)
 
     # ---- all conversations, and the daemon ----------------------------------------------------------------------
 
@@ -290,12 +300,14 @@ class Streams:
         loop = asyncio.get_running_loop()
         next_look = 0.0
         while self._all():
+            began = loop.time()
             if self._lists:
                 with suppress(TenexError, OSError):
                     now = await self._source.folder.lengths()
                     if before is not None and now != before:
                         _send(self._lists, "changed")
                     before = now
+            took = loop.time() - began
             if loop.time() >= next_look:
                 next_look = loop.time() + DAEMON
                 self._report_daemon("running" if await self._source.is_daemon_there() else "stopped")
@@ -304,7 +316,7 @@ class Streams:
                     if problems_before not in (None, problems):
                         _send(self._lists, "changed")
                     problems_before = problems
-            await asyncio.sleep(LOOK_AT_ALL)
+            await asyncio.sleep(max(LOOK_AT_ALL, SHARE * took))
         self._daemon = ""
 
     def _report_daemon(self, state: str) -> None:
@@ -318,8 +330,3 @@ class Streams:
 def _send(tabs: Iterable[Subscriber], name: str, data: str = "") -> None:
     for tab in tabs:
         tab.send(name, data)
-
-
-def _story_of(name: ConversationId, records: list[Record]) -> tuple[Story, list[Entry]]:
-    story = Story(name)
-    return story, [entry for record in records for entry in story.take(record)]

@@ -28,6 +28,7 @@ NOT_SEEN: Final = Outcome(
     tone="plain",
     text="It is at the relay, but no effect of it was seen yet. The story shows what becomes of it.",
 )
+BEGUN: Final = Outcome(tone="good", text="The conversation has begun.")
 NO_DAEMON: Final = Outcome(
     tone="plain", text="It is at the relay. No daemon is running: it is read once one is started."
 )

@@ -20,9 +20,13 @@ from markupsafe import Markup, escape
 from tenex.core.messages import NO_USAGE, Usage
 from tenex.core.text.amounts import byte_size, count, dollars, duration
 from tenex.core.text.foreign import printable, redact, well_formed
-from tenex.core.text.state_words import by_state_word, state_word
+from tenex.core.text.state_words import STATES, by_state_word, state_word
 from tenex.core.work.turn import OrchestratorTurn
 from tenex.store.search_words import CLOSE, OPEN
+
+from .story import Entry
+from .talk import Node, bar_of, end_of_result, items_of
+from .times import when
 
 FOLDER: Final = Path(__file__).parent
 STATIC: Final = FOLDER / "static"
@@ -135,9 +139,26 @@ def moment(text: str) -> str:
         return text
 
 
+def code(text: str) -> Markup:
+    """A sentence of ours with what stands between backticks as code."""
+    parts = [escape(clean_text(part)) for part in text.split("`")]
+    return Markup().join(Markup("<code>{}</code>").format(part) if at % 2 else part for at, part in enumerate(parts))
+
+
+def state_meaning(name: str) -> str:
+    """What a state of a conversation means, and what to do."""
+    text = STATES[name]
+    return f"{text.meaning}{'. What to do: ' if text.remedy else ''}{text.remedy}".replace("`", "")
+
+
 def number(value: int) -> str:
     """A number with its thousands apart."""
     return f"{value:,}"
+
+
+def span(took: int) -> str:
+    """A duration in ms, in words."""
+    return duration(took / 1000) if took >= 1000 else f"{took} ms"
 
 
 def usage_of(turn: OrchestratorTurn) -> Usage:
@@ -169,21 +190,39 @@ def environment() -> Environment:
     )
     made.filters |= {
         "by_state_word": by_state_word,
+        "bar_of": bar_of,
         "byte_size": byte_size,
         "clock": clock,
+        "code": code,
         "count": count,
         "day": day,
         "dollars": dollars,
         "duration": duration,
+        "end_of_result": end_of_result,
+        "items": items_of,
         "local": local,
         "markdown": markdown,
         "matched": matched,
         "moment": moment,
         "number": number,
+        "state_meaning": state_meaning,
+        "span": span,
         "state_word": state_word,
         "usage_of": usage_of,
+        "when": when,
     }
+    made.tests["state"] = STATES.__contains__
     return made
+
+
+def qr_code(text: str) -> Markup:
+    """A text as a QR code, in SVG."""
+    import segno  # only who opens a link for a phone needs it
+
+    drawn: str = segno.make_qr(text, error="L").svg_inline(
+        scale=5, border=4, light="#fff", svgclass="qr", lineclass=None
+    )
+    return Markup(drawn)  # noqa: S704 - shapes alone
 
 
 def page(template: str, values: Mapping[str, Any]) -> str:
@@ -191,8 +230,8 @@ def page(template: str, values: Mapping[str, Any]) -> str:
     return environment().get_template(template).render(values)
 
 
-def entry_html(entry: Any, values: Mapping[str, Any]) -> str:
-    """One entry of a story, the same as on a whole page."""
+def entry_html(entry: Entry, values: Mapping[str, Any]) -> str:
+    """One entry of a story, the same as on a whole page; one of the work says where it belongs."""
     module = environment().get_template("entry.html").make_module(dict(values))
-    html: Markup = module.entry(entry)  # type: ignore[attr-defined]
+    html: Markup = module.node(Node(first=entry, entry=entry)) if entry.is_work else module.single(entry)  # type: ignore[attr-defined]
     return str(html)

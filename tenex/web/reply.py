@@ -4,16 +4,18 @@ The daemon reads it there and checks it like every other. A page signs only wher
 of an owner is in the folder; else it drafts what a browser may sign.
 """
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tenex.configuration.agents import OWNER, PROJECT
 from tenex.core.errors import ConfigurationError, UsageError
 from tenex.core.ids import PublicKey
-from tenex.nostr.events import Event, is_genuine, sign
+from tenex.nostr.client_requests import AGENT_CHANGE
+from tenex.nostr.events import Event, is_genuine, sign, unsigned_event
 from tenex.nostr.keys import KeyRing, SecretKey, parse_public_key
 from tenex.operations.asks import Replied
-from tenex.operations.replies import Draft, checked, drafted_reply, publish
+from tenex.operations.replies import Draft, checked, drafted_note, drafted_reply, publish
 from tenex.settings import ProjectPaths, Settings
 
 
@@ -43,8 +45,10 @@ class Writer:
         """Whether nothing is written from pages, with any key."""
         return self.settings.web.answers == "off"
 
-    async def write(self, replied: Replied, text: str) -> tuple[str, ...]:
-        """Sign and publish an answer to a message; returns the ids of its events once a relay has taken them.
+    async def write(self, replied: Replied | None, text: str) -> tuple[str, ...]:
+        """Sign and publish an answer; returns the ids of its events once a relay has taken them.
+
+        Without a message that it replies to it begins a conversation.
 
         Raises:
             UsageError: there is no text, or too much, or this page may not sign.
@@ -58,7 +62,25 @@ class Writer:
         await publish([sign(event, owner) for event in draft.events], draft.relays, owner)
         return tuple(event.id for event in draft.events)
 
-    def draft_by(self, replied: Replied, text: str, author: str) -> Draft:
+    async def choose_model(self, agent: str, model: str) -> None:
+        """Publish the owner's choice of a model for an agent, by its slug, as clients do (kind 24020).
+
+        Raises:
+            UsageError: this page may not sign, or there is no such agent.
+            TransientError: no relay took it in time.
+        """
+        if why := self.why_not():
+            raise UsageError(why)
+        owner = self._owner()
+        try:
+            key = KeyRing(*self.places.key_folders).read(agent).public
+        except ConfigurationError as error:
+            raise UsageError(f"There is no agent {agent[:40]!r} here. Nothing was sent.") from error
+        tags = [("p", key), ("model", model)]
+        event = unsigned_event(owner.public, int(time.time()), AGENT_CHANGE, tags, "")
+        await publish([sign(event, owner)], self.settings.relays.urls, owner)
+
+    def draft_by(self, replied: Replied | None, text: str, author: str) -> Draft:
         """An answer for a key in the browser to sign.
 
         Raises:
@@ -110,5 +132,7 @@ class Writer:
         """
         return KeyRing(*self.places.key_folders).read(PROJECT).public
 
-    def _draft(self, replied: Replied, text: str, author: PublicKey) -> Draft:
+    def _draft(self, replied: Replied | None, text: str, author: PublicKey) -> Draft:
+        if replied is None:
+            return drafted_note(text, author, self._project(), self.settings.relays.urls)
         return drafted_reply(replied, text, author, self._project(), self.settings.relays.urls)

@@ -3,6 +3,8 @@
     POST .../reply/SEQ                      the page signs, publishes, and shows what became of it
     POST .../draft/SEQ, .../signed/NUMBER   the browser signs what the page has drafted
 
+The same below `/new` for a message that begins a conversation.
+
 What a browser signs is taken only as it was drafted, once, and by who may talk here; the daemon reads it from a relay
 and checks it like every other.
 """
@@ -22,10 +24,11 @@ from tenex.core.ids import ConversationId
 from tenex.core.ports import UnsignedEvent
 from tenex.nostr.events import Event, parse_event
 from tenex.operations.asks import Ask, Kind, Replied
-from tenex.operations.replies import Draft
+from tenex.operations.replies import Draft, checked
 
 from .guard import session_of
-from .site import Site, id_of
+from .outcome import BEGUN
+from .site import Page, Site, id_of
 
 BUTTONS: Final = ("yes", "no", "always", "20 min")
 OVER: Final = "This was answered meanwhile, or there is no message to reply to. Nothing was sent."
@@ -36,13 +39,15 @@ class Answer:
     """What a form says, and to what."""
 
     conversation: ConversationId
+    """"" for a message that begins one."""
     seq: int
     """The record of the message that asks; 0 for what begins something new."""
     kind: Kind
-    replied: Replied
+    replied: Replied | None
+    """None for a message that begins a conversation."""
     words: str
-    is_from_waiting: bool
-    """Whether the form was on the page of what waits."""
+    place: str
+    """The page that the form was on: "waiting", "changes", or the conversation's own."""
     last: int
     """The last record before it."""
 
@@ -67,7 +72,28 @@ class ReplyPages:
             Route("/c/{id}/reply/{seq:int}", self.reply, methods=["POST"]),
             Route("/c/{id}/draft/{seq:int}", self.draft, methods=["POST"]),
             Route("/c/{id}/signed/{number}", self.signed, methods=["POST"]),
+            Page(
+                "/new",
+                self.new,
+                title="New",
+                shows="a form for a message that begins a conversation: with the project, an agent or a workflow",
+                commands=["chat"],
+            ),
+            Route("/new/reply/0", self.reply, methods=["POST"]),
+            Route("/new/draft/0", self.draft, methods=["POST"]),
+            Route("/new/signed/{number}", self.signed, methods=["POST"]),
         ]
+
+    async def new(self, request: Request) -> Response:
+        """The form for a message that begins a conversation."""
+        values = {"here": "new", "offers": await self._offers(), **self.site.answering(request)}
+        return await self.site.show(request, "new.html", values)
+
+    async def _offers(self) -> Mapping[str, Any]:
+        """Whom a new message may go to by name, as the daemon says; nobody where none runs."""
+        configuration = (await self.site.source.status()).get("configuration", {})
+        offers: Mapping[str, Any] = configuration.get("offers", {})
+        return {"agents": {}, "workflows": {}, **offers}
 
     async def reply(self, request: Request) -> Response:
         """Send an answer, signed by the signer that the browser has logged in with, or by the owner's key."""
@@ -86,14 +112,15 @@ class ReplyPages:
         draft = self.site.writer.draft_by(answer.replied, answer.words, fields.get("pubkey", ""))
         number = session_of(request).keep(Pending(answer=answer, draft=draft))
         unsigned = [_unsigned(event) for event in draft.events]
-        return JSONResponse({"to": f"{self.site.base}/c/{answer.conversation}/signed/{number}", "events": unsigned})
+        where = f"/c/{answer.conversation}" if answer.conversation else "/new"
+        return JSONResponse({"to": f"{self.site.base}{where}/signed/{number}", "events": unsigned})
 
     async def signed(self, request: Request) -> Response:
         """Publish what the browser has signed."""
         number = str(request.path_params["number"])
         fields = await self.site.fields(request)
         pending = session_of(request).take_kept(number)
-        if not isinstance(pending, Pending) or pending.answer.conversation != id_of(request):
+        if not isinstance(pending, Pending) or pending.answer.conversation != request.path_params.get("id", ""):
             raise UsageError("This was sent before, or is too old. Nothing was sent; load the page again.")
         events = await self.site.writer.publish(pending.draft, _events_of(fields.get("events", "")))
         where = await self._sent(request, pending.answer, events)
@@ -105,6 +132,8 @@ class ReplyPages:
         Raises:
             UsageError: what it answers is over, or it says nothing that can be sent.
         """
+        if "id" not in request.path_params:
+            return await self._beginning(request)
         name = id_of(request)
         seq = int(request.path_params["seq"])
         fields = await self.site.posted(request, f"reply {name} {seq}")
@@ -120,18 +149,52 @@ class ReplyPages:
             kind=asked.kind if asked is not None else "turn",
             replied=replied,
             words=words_of(fields, asked),
-            is_from_waiting=fields.get("from") == "waiting",
+            place=fields.get("from", ""),
             last=state.next_seq - 1,
         )
         return fields, answer
 
+    async def _beginning(self, request: Request) -> tuple[dict[str, str], Answer]:
+        """The fields of a form that begins a conversation, and what it says.
+
+        Raises:
+            UsageError: it names nobody here, or says nothing that can be sent.
+        """
+        fields = await self.site.posted(request, "new")
+        to = fields.get("to", "")
+        offers = await self._offers() if to else {}
+        if to and to not in {**offers["agents"], **offers["workflows"]}:
+            raise UsageError("There is no agent and no workflow of that name. Nothing was sent.")
+        text = checked(fields.get("text", ""))
+        words = f"@{to} {text}" if to else text
+        answer = Answer(
+            conversation=ConversationId(""),
+            seq=0,
+            kind="turn",
+            replied=None,
+            words=words,
+            place="",
+            last=0,
+        )
+        return fields, answer
+
+    async def _begun(self, request: Request, name: ConversationId) -> str:
+        """The page of the conversation that an event has begun, or the list where it was not seen yet."""
+        outcome = await self.site.source.begins(name)
+        number = session_of(request).note(outcome)
+        return f"/c/{name}?sent={number}" if outcome is BEGUN else f"/conversations?sent={number}"
+
     async def _sent(self, request: Request, answer: Answer, events: tuple[str, ...]) -> str:
         """The page that shows what became of an answer which was published."""
         name = answer.conversation
+        if not name:
+            return await self._begun(request, ConversationId(events[0]))
         outcome = await self.site.source.outcome(name, answer.last, events, answer.kind)
         number = session_of(request).note(outcome)
-        if answer.is_from_waiting:
+        if answer.place == "waiting":
             return f"/?sent={number}"
+        if answer.place == "changes":
+            return f"/c/{name}/changes?sent={number}"
         return f"/c/{name}?sent={number}{'' if answer.seq else '#newest'}"
 
 

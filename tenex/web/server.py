@@ -5,6 +5,7 @@ import os
 import secrets
 import signal
 import socket
+import ssl
 import sys
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager, suppress
@@ -21,6 +22,7 @@ from tenex.operations.doctor.runner import Report
 from tenex.runtime.clock import SystemClock
 from tenex.service.control import control_socket
 from tenex.settings import ProjectPaths, Settings
+from tenex.settings.sections import Web
 from tenex.store.conversations import Conversations
 from tenex.store.disk import Disk
 from tenex.store.opening import open_conversations
@@ -42,6 +44,8 @@ OWN_NAMES: Final = LOOPBACK_NAMES
 """Names of this machine that no page of another can claim."""
 GRACE: Final = 2
 """Seconds in which requests may end when the server stops."""
+CONNECTIONS: Final = 400
+"""At a time, of all browsers: `live.STREAMS`, and as many that ask for a page."""
 STALLED: Final = 60
 """Seconds after which the connection of a tab that reads nothing is ended: it holds what the system could not send."""
 
@@ -88,8 +92,13 @@ def _is_owner(settings: Settings, key: PublicKey) -> bool:
         return False
 
 
-def server_of(site: Site, hosts: Collection[str], *, has_entry: bool = False) -> uvicorn.Server:
-    """A server of the pages; `hosts` are names by which it may be asked, beside those of this machine."""
+def server_of(
+    site: Site, hosts: Collection[str], *, has_entry: bool = False, tls: tuple[Path, Path] | None = None
+) -> uvicorn.Server:
+    """A server of the pages; `hosts` are names by which it may be asked, beside those of this machine.
+
+    With `tls`, the files of a certificate and its key, it speaks https.
+    """
     config = uvicorn.Config(
         application(site, (*OWN_NAMES, *hosts), has_entry=has_entry),
         http="h11",
@@ -99,6 +108,9 @@ def server_of(site: Site, hosts: Collection[str], *, has_entry: bool = False) ->
         log_config=None,
         server_header=False,
         timeout_graceful_shutdown=GRACE,
+        limit_concurrency=CONNECTIONS,
+        ssl_certfile=tls and tls[0],
+        ssl_keyfile=tls and tls[1],
     )
     return _Server(config)
 
@@ -133,7 +145,8 @@ async def serve(
     disk = Disk()
     try:
         async with open_conversations(settings.store, places.conversations, disk, SystemClock()) as folder:
-            site = site_of(settings, places, examine, folder, parts, problems, is_loopback=path is None)
+            is_loopback = path is None and settings.web.is_loopback
+            site = site_of(settings, places, examine, folder, parts, problems, is_loopback=is_loopback)
             await _serve(site, settings, places, port, path, on_ready)
     finally:
         disk.close()
@@ -147,8 +160,10 @@ async def _serve(
     path: Path | None,
     on_ready: Callable[[str, Callable[[], str]], None],
 ) -> None:
-    listening = _at_socket(path) if path is not None else at_port(port)
-    server = server_of(site, settings.web.hosts, has_entry=path is not None)
+    web = settings.web
+    tls = _tls(settings, places) if path is None else None
+    listening = _at_socket(path) if path is not None else at_port(port, web.listen)
+    server = server_of(site, (*web.hosts, web.listen), has_entry=path is not None or tls is not None, tls=tls)
 
     def stop() -> None:
         site.streams.close()
@@ -157,8 +172,9 @@ async def _serve(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop)
-    name = settings.web.hosts[0] if path is not None and settings.web.hosts else _address(listening, path)
-    address = f"http{'s' if path is not None else ''}://{name}"
+    is_https = path is not None or tls is not None
+    address = f"http{'s' if is_https else ''}://{_address(listening, path, web)}"
+    site.outer = _outer_address(address, web, path)
 
     def new_link() -> str:
         return f"{address}{site.base}/login#{site.logins.new_token()}"
@@ -180,32 +196,63 @@ async def _serve(
             path.unlink(missing_ok=True)  # noqa: ASYNC240 at the end
 
 
-def at_port(port: int) -> socket.socket:
-    """Listen on a port of this machine alone; 0 takes a free one.
+def _tls(settings: Settings, places: ProjectPaths) -> tuple[Path, Path] | None:
+    """The files of the certificate and its key; None where there are none.
+
+    Raises:
+        ConfigurationError: they cannot be used.
+    """
+    web = settings.web
+    if not web.certificate:
+        return None
+    files = (places.data / web.certificate, places.data / web.key)
+    try:
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(*files)
+    except OSError as fault:  # an SSLError is one
+        why = fault.strerror or str(fault)
+        raise ConfigurationError([f"web.certificate: {files[0]} with {files[1]} cannot be used ({why})"]) from fault
+    return files
+
+
+def at_port(port: int, host: str = LOOPBACK) -> socket.socket:
+    """Listen on a port of this machine; 0 takes a free one.
 
     Raises:
         ConfigurationError: the port cannot be used.
     """
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     # connections inherit it; without it the end of each answer waits 40 ms for the other side
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if sys.platform == "linux":
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, STALLED * 1000)
     try:
-        listening.bind((LOOPBACK, port))
+        listening.bind((host, port))
     except OSError as fault:
         listening.close()
         raise ConfigurationError(
-            [f"web.port: {LOOPBACK}:{port} cannot be used ({fault.strerror}); name another with --port"]
+            [f"web.port: {host}:{port} cannot be used ({fault.strerror}); name another with --port"]
         ) from fault
     listening.listen()  # before the link is printed
     return listening
 
 
-def _address(listening: socket.socket, path: Path | None) -> str:
+def _address(listening: socket.socket, path: Path | None, web: Web) -> str:
     """What a browser has to ask; behind a socket that is the name of the server before it."""
-    return "localhost" if path is not None else f"{LOOPBACK}:{listening.getsockname()[1]}"
+    if path is not None:
+        return web.hosts[0] if web.hosts else "localhost"
+    port = listening.getsockname()[1]
+    if web.hosts and not web.is_loopback:
+        return web.hosts[0] if ":" in web.hosts[0] else f"{web.hosts[0]}:{port}"
+    return f"[{web.listen}]:{port}" if ":" in web.listen else f"{web.listen}:{port}"
+
+
+def _outer_address(address: str, web: Web, path: Path | None) -> str:
+    """What a browser on another machine has to ask; "" where none can."""
+    if path is None and web.is_loopback:
+        return f"https://{web.hosts[0]}" if web.hosts else ""
+    return address
 
 
 def _at_socket(path: Path) -> socket.socket:

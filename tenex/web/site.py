@@ -22,12 +22,12 @@ from tenex.tools.checkpoints import Checkpoints
 from .guard import Logins, fields_of, session_of
 from .key_login import KeyLogins
 from .live import Streams
-from .maps import map_of
 from .rendering import entry_html, page
 from .reply import Writer
 from .signer_login import SignerLogins
 from .source import Source
 from .story import Entry, Story
+from .talk import Summary, checks_of
 from .waiting import Waits, what_waits
 
 _STATUS: Final[tuple[tuple[type[TenexError], HTTPStatus], ...]] = (
@@ -108,6 +108,8 @@ class Site:
     """What features add."""
     checkpoints: Callable[[], Checkpoints | None]
     """Gives None where there are none."""
+    outer: str = ""
+    """The address of the pages for browsers on other machines; "" where none can reach them."""
     menu: Sequence[Page] = ()
     """The application adds them."""
     streams: Streams = field(init=False)
@@ -117,12 +119,13 @@ class Site:
     def __post_init__(self) -> None:
         self.streams = Streams(self.source, self._fragment, self._head)
 
-    def _fragment(self, name: ConversationId, entry: Entry) -> str:
-        return entry_html(entry, {"base": self.base, "id": name, "is_file": False})
+    def _fragment(self, name: ConversationId, entry: Entry, before: Summary) -> str:
+        html = entry_html(entry, {"base": self.base, "id": name, "is_file": False})
+        return html if entry.is_work else html + page("work_line.html", {"summary": before})
 
-    def _head(self, story: Story) -> str:
-        shown = {"shown": project(story.state), "map": map_of(story.state, story.ways)}
-        return page("head.html", {"base": self.base, **shown}) + page("map.html", shown)
+    def _head(self, story: Story, work: Summary) -> str:
+        shown = {"shown": project(story.state), "checks": checks_of(story.state), "summary": work}
+        return page("head.html", {"base": self.base, **shown}) + page("work_line.html", shown)
 
     async def show(
         self, request: Request, template: str, values: Mapping[str, Any], status: int = HTTPStatus.OK
@@ -139,6 +142,7 @@ class Site:
             "here": "",
             "id": "",
             "is_file": False,
+            "tab": "",
             "menu": self.menu,
             "open": self._known_number(),
             "parts": parts,

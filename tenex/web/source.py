@@ -4,7 +4,8 @@ import asyncio
 import json
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,24 +17,29 @@ from tenex.core.ports import Clock
 from tenex.core.projection import Projection, activity_of, project, why_stuck
 from tenex.core.records import Record
 from tenex.core.snapshot import SnapshotRecord
-from tenex.operations.asks import Ask, Kind, Replied, asks_of, newest_message, replied_by
+from tenex.nostr.threading.plain_text import plain_text
+from tenex.operations.asks import Ask, Kind, Replied, asks_of, newest_message, replied_by, replied_to_root
 from tenex.operations.doctor.daemon import problems_in_status
 from tenex.operations.doctor.findings import Finding, PartProblems, fault
-from tenex.operations.listing import list_rows, search_conversations
+from tenex.operations.listing import list_rows, list_with_choices, search_with_choices
 from tenex.operations.status import report_from_files
 from tenex.service.client import ask, is_listening
 from tenex.settings import ProjectPaths
 from tenex.store.conversation_files import FOR_PEOPLE, ConversationFiles, Listed
 from tenex.store.conversations import Conversations
 from tenex.store.journal_reader import NEWEST, VIEW
-from tenex.store.search import Filter, Found
+from tenex.store.search import Choices, Filter, Found
 from tenex.store.stats import Stats, total
 
-from .outcome import NO_DAEMON, NOT_SEEN, Outcome, outcome_of
+from .outcome import BEGUN, NO_DAEMON, NOT_SEEN, Outcome, outcome_of
 from .story import Entry, Sent, Story, sent_to
+from .talk import Show, chosen
 
 ENTRIES: Final = 100
-"""Of a story on a page: more would take longer to lay out than to read."""
+"""Of a story on a page: more would take longer to lay out than to read. Up to twice as many where work is not to be cut
+into two."""
+LOOKED_THROUGH: Final = 20
+"""Files of a journal that one page looks through for what a reader is searching for."""
 PATIENCE: Final = 5.0
 """Seconds for an answer of the daemon, which needs some ms."""
 EFFECT: Final = 4.0
@@ -44,6 +50,8 @@ FILES: Final = 2
 """Files before the newest that are remembered: of the conversations that are looked at, some MiB each."""
 ENDS: Final = 8
 """Ends of conversations that are remembered: some MiB each."""
+WORDS: Final = 1_000
+"""Characters of the last message that a list makes its line of."""
 ASKS: Final = 1_000
 """Conversations of which it is remembered what they wait for."""
 
@@ -143,15 +151,21 @@ class Source:
         rows = await list_rows(self.folder, wanted, limit, notice=notices.append)
         return rows, notices
 
-    async def search(self, query: str, wanted: Filter, limit: int) -> tuple[list[Found], list[str]]:
-        """The conversations that match a query, the best first, and sentences likewise.
+    async def rows_with_choices(self, wanted: Filter) -> tuple[list[dict[str, Any]], Choices, list[str]]:
+        """All conversations that a filter lets through, what they can be filtered by, and sentences likewise."""
+        notices: list[str] = []
+        rows, choices = await list_with_choices(self.folder, wanted, notice=notices.append)
+        return rows, choices, notices
+
+    async def search(self, query: str, wanted: Filter, limit: int) -> tuple[list[Found], Choices, list[str]]:
+        """The conversations that match a query, the best first; choices and sentences likewise.
 
         Raises:
             UsageError: the query is empty or too long.
         """
         notices: list[str] = []
-        matches = await search_conversations(self.folder, query, wanted, limit, notice=notices.append)
-        return matches, notices
+        found, choices = await search_with_choices(self.folder, query, wanted, limit, notice=notices.append)
+        return found, choices, notices
 
     async def glimpse(self, name: str) -> Glimpse | None:
         """The last words and the usage of a conversation, by its readable file; None where that cannot be read."""
@@ -173,15 +187,19 @@ class Source:
         """
         return (await self._end(name)).part.state
 
-    async def story(self, name: ConversationId, *, before: int = 0, around: int = 0) -> StoryPage:
-        """The newest part of a story, that before a record, or that around one.
+    async def story(
+        self, name: ConversationId, *, before: int = 0, around: int = 0, show: Show = "all", words: str = ""
+    ) -> StoryPage:
+        """The newest part of a story, that before a record, or that around one; or the newest of what is looked for.
 
         One file of the journal is read, and the one before where that has little to show: so a part of a long story
-        costs as much as of a short one.
+        costs as much as of a short one. What is looked for is looked for in some files.
 
         Raises:
             TenexError: it cannot be read, or there is none.
         """
+        if show != "all" or words:
+            return await self._matching(name, before, show, words)
         if not before and not around:
             return (await self._end(name)).part
         newest = await self.state(name)
@@ -190,6 +208,34 @@ class Source:
             is_newest_file = bool(records) and records[-1].seq >= newest.next_seq - 1
             part, _ = await self._part(name, records, before, around, is_newest_file)
         return part
+
+    async def _matching(self, name: ConversationId, before: int, show: Show, words: str) -> StoryPage:
+        """The newest entries before a record that a reader wants to see."""
+        newest = (await self._end(name)).part
+        entries: list[Entry] = []
+        earlier = before or newest.last + 1
+        for _ in range(LOOKED_THROUGH):
+            async with self._reading:
+                records = await self.folder.read_file(name, earlier - 1)
+                _, all_entries = await asyncio.to_thread(story_of, name, records)
+            there = chosen((entry for entry in all_entries if entry.seq < earlier), show, words)
+            entries = [*there, *entries]
+            earlier = records[0].seq + 1 if isinstance(records[0], SnapshotRecord) else 0
+            if len(entries) > ENTRIES:
+                entries = entries[-ENTRIES:]
+                earlier = entries[0].seq
+            if not earlier or len(entries) == ENTRIES:
+                break
+        return replace(newest, entries=entries, earlier=earlier, is_newest=not before)
+
+    async def entry(self, name: ConversationId, seq: int) -> Entry | None:
+        """The entry of a record, whole; None where that has none.
+
+        Raises:
+            TenexError: it cannot be read, or there is none.
+        """
+        _, entries = await asyncio.to_thread(story_of, name, await self.folder.read_file(name, seq))
+        return next((entry for entry in entries if entry.seq == seq), None)
 
     async def _end(self, name: ConversationId) -> End:
         """The end of a conversation, read again where its journal has grown."""
@@ -213,7 +259,7 @@ class Source:
         if isinstance(records[0], SnapshotRecord) and _lacks_message(asks, records):
             records = await self._with_file_before(name, records)
             asks = asks_of(part.state, records)
-        replied = replied_by(part.state, newest_message(records))
+        replied = replied_by(part.state, newest_message(records)) or replied_to_root(part.state)
         stuck = why_stuck(activity_of(part.state))
         self._asks[name] = Asks(length=length, asks=asks, replied=replied, stuck=stuck)
         end = self._ends[name] = End(length=length, part=part, asks=self._asks[name])
@@ -271,6 +317,20 @@ class Source:
                         return outcome
                     await asyncio.sleep(LOOK)
         except (OSError, StoreError):  # a TimeoutError is an OSError
+            return NOT_SEEN
+
+    async def begins(self, name: ConversationId) -> Outcome:
+        """What becomes of a message that begins a conversation; its first record is waited for some seconds."""
+        if not await self.is_daemon_there():
+            return NO_DAEMON
+        try:
+            async with asyncio.timeout(EFFECT):
+                while True:
+                    with suppress(OSError, TenexError):
+                        if await self.folder.size(name):
+                            return BEGUN
+                    await asyncio.sleep(LOOK)
+        except TimeoutError:
             return NOT_SEEN
 
     async def files(self, name: ConversationId) -> list[StoredFile]:
@@ -386,7 +446,12 @@ def _lacks_message(asks: Sequence[Ask], records: Sequence[Record]) -> bool:
     return newest_message(records) is None or any(ask.replied is None for ask in asks)
 
 
-def _part(name: ConversationId, records: Sequence[Record], before: int, around: int, is_newest_file: bool) -> StoryPage:
+def story_of(name: ConversationId, records: Sequence[Record]) -> tuple[Story, list[Entry]]:
+    """The story of a file's records, and its entries.
+
+    Raises:
+        StoreDamaged: they do not follow one another.
+    """
     story = Story(name)
     try:
         entries = [entry for record in records for entry in story.take(record)]
@@ -394,6 +459,11 @@ def _part(name: ConversationId, records: Sequence[Record], before: int, around: 
         raise StoreDamaged(f"The journal of {name[:12]} cannot be read: {fault}") from fault
     if not records:
         raise UsageError(f"Conversation {name[:12]} has no record yet.")
+    return story, entries
+
+
+def _part(name: ConversationId, records: Sequence[Record], before: int, around: int, is_newest_file: bool) -> StoryPage:
+    story, entries = story_of(name, records)
     begins_later = isinstance(records[0], SnapshotRecord)
     if before:
         entries = [entry for entry in entries if entry.seq < before]
@@ -402,6 +472,9 @@ def _part(name: ConversationId, records: Sequence[Record], before: int, around: 
         middle = next((place for place, entry in enumerate(entries) if entry.seq >= around), len(entries))
         first = max(0, middle - ENTRIES // 2)
         end = first + ENTRIES
+    least = max(0, first - ENTRIES)
+    while first > least and entries[first].is_work:  # work stays in one piece
+        first -= 1
     while first > 0 and entries[first - 1].seq == entries[first].seq:  # several entries of one record stay together
         first -= 1
     chosen = entries[first:end]
@@ -423,4 +496,10 @@ def _glimpse(path: Path) -> Glimpse:
     view = json.loads(path.read_bytes())
     messages = view["messages"]
     last = messages[-1] if messages else {}
-    return Glimpse(usage=view["usage"], speaker=str(last.get("from", "")), words=str(last.get("text", ""))[:300])
+    return Glimpse(usage=view["usage"], speaker=str(last.get("from", "")), words=_plain(str(last.get("text", ""))))
+
+
+def _plain(text: str) -> str:
+    """The beginning of a message on one line, without the marks of Markdown."""
+    lines = plain_text(text[:WORDS]).splitlines()
+    return " ".join(" ".join(lines).replace("**", "").replace("`", "").split())[:300]

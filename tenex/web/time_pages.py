@@ -21,6 +21,7 @@ from tenex.store.view_json import render
 
 from .site import Page, Site, id_of, number_of
 from .source import folded
+from .talk import checks_of
 
 PATIENCE: Final = 90.0
 """Seconds for a rollback: it waits for running tools, and restores files."""
@@ -73,6 +74,8 @@ class TimePages:
             "record": type(record).__name__,
             "time": record.at,
             "shown": project(state),
+            "checks": checks_of(state),
+            "tab": "Past",
             "lines": await asyncio.to_thread(_difference, before, state),
         }
         return await self.site.show(request, "at.html", values)

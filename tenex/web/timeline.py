@@ -1,22 +1,26 @@
 """Where the shapes of a conversation's timeline lie: phases as bands, agents as lanes, runs and calls as bars.
 
-Everything is computed from `core.projection.Projection`, which holds the newest 100 to 199 turns. Time is drawn to
-scale while something works; a wait, however long, is a gap of one width.
+Everything is computed from `core.projection.Projection`, which holds the newest 100 to 199 turns; some of them can be
+drawn alone. Time is drawn to scale while something works; a wait, however long, is a gap of one width. The axis below
+has the times of the zone that this machine is in.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
+from tenex.core.history.state import CallSummary
 from tenex.core.ids import Millis
 from tenex.core.messages import NO_USAGE
 from tenex.core.projection import Projection
 from tenex.core.text.amounts import dollars, duration
 from tenex.core.text.state_words import state_word
 from tenex.core.totals.costs import run_agent
+from tenex.core.work.turn import OrchestratorTurn
 
-LEAST_WIDTH: Final = 900
+LEAST_WIDTH: Final = 800
 MOST_WIDTH: Final = 6_000
 LEFT: Final = 110
 """Where the lanes begin, after the names."""
@@ -35,6 +39,12 @@ LEAST_BAR: Final = 2.0
 MOST_LANES: Final = 14
 OTHERS: Final = "others"
 NAME_CHARACTERS: Final = 15
+AXIS: Final = 20
+"""Height of the axis."""
+TICK: Final = 70
+"""Least space from one time on the axis to the next."""
+STEPS: Final = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 14_400, 43_200, 86_400)
+"""Seconds between two times on the axis."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,25 +81,40 @@ class Lane:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Tick:
+    """A time on the axis."""
+
+    x: float
+    label: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
     """The shapes, in the order in which they are drawn."""
 
     width: float
     height: float
+    axis: float
+    """Where the axis is, from above."""
+    ticks: tuple[Tick, ...]
+    zone: str
+    """In which the axis is."""
     lanes: tuple[Lane, ...]
     waits: tuple[Wait, ...]
     bars: tuple[Bar, ...]
     cost: str
     """The points of the line of the cost; empty where nothing has a price."""
     cost_label: str
+    kinds: tuple[str, ...]
+    """Of the bars of agents, for the legend."""
     left_out: int
-    """Turns before those that are drawn."""
+    """Turns that are not drawn."""
 
 
 class _Scale:
     """Time to width: work to scale, each wait as wide as any other."""
 
-    def __init__(self, spans: Iterable[tuple[int, int]]) -> None:
+    def __init__(self, spans: Iterable[tuple[int, int]], room: int) -> None:
         merged: list[list[int]] = []
         ordered = sorted((min(span), max(span)) for span in spans)
         work = sum(end - begin for begin, end in ordered)
@@ -102,9 +127,9 @@ class _Scale:
         self.parts = [(begin, end) for begin, end in merged]
         total = max(1, sum(end - begin for begin, end in self.parts))
         gaps = GAP * max(0, len(self.parts) - 1)
-        wanted = LEAST_WIDTH + gaps + 6 * len(ordered)
-        width = min(MOST_WIDTH, max(LEAST_WIDTH, wanted))
-        self._room = max(LEAST_WIDTH / 2, width - LEFT - RIGHT - gaps) / total
+        wanted = LEFT + RIGHT + gaps + 6 * len(ordered) if room >= LEAST_WIDTH else room
+        width = min(MOST_WIDTH, max(room, wanted))
+        self._room = max(room / 3, width - LEFT - RIGHT - gaps) / total
         self.width = LEFT + RIGHT + gaps + self._room * total
         self._starts: list[float] = []
         at: float = LEFT
@@ -119,6 +144,24 @@ class _Scale:
             return float(LEFT)
         begin, end = self.parts[place]
         return round(self._starts[place] + (min(at, end) - begin) * self._room, 1)
+
+    def ticks(self) -> Iterable[Tick]:
+        """Times at even distances, and the beginning of what follows a wait."""
+        step = next((step for step in STEPS if step * 1000 * self._room >= TICK), STEPS[-1]) * 1000
+        form = "%H:%M:%S" if step < 60_000 else "%H:%M"
+        free = 0.0
+        day = ""
+        for begin, end in self.parts:
+            for at in (begin, *range(begin - begin % step + step, end, step)):
+                x = self.x(at)
+                if x < free:
+                    continue
+                moment = _local(at)
+                today = moment.strftime("%d %b ") if moment is not None else ""
+                label = moment.strftime(form) if moment is not None else str(at)
+                yield Tick(x=x, label=label if today == day or not day else f"{today}{label}")
+                free = x + TICK + (30 if today != day and day else 0)
+                day = today
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,28 +185,64 @@ class _Work:
         return ((self.begin, self.begin + self.working), (self.end, self.end))
 
 
-def timeline_of(projection: Projection) -> Timeline | None:
-    """The timeline of a conversation; None where no agent has worked."""
-    works = list(_works(projection))
+def timeline_of(
+    projection: Projection, *, turns: Collection[str] | None = None, width: int = LEAST_WIDTH
+) -> Timeline | None:
+    """The timeline of a conversation, or of some of its turns; None where no agent has worked in them.
+
+    Below `LEAST_WIDTH` it keeps the width; else it is as wide as it needs to be.
+    """
+    works = [work for work in _works(projection) if turns is None or _turn_of(work.run) in turns]
     if not works:
         return None
     history = projection.history
-    calls = [(max(0, call.at - (call.duration or 0)), int(call.at)) for call in history.calls]
-    scale = _Scale([*(span for work in works for span in work.spans), *calls])
+    calls = [call for call in history.calls if turns is None or _turn_of(call.run) in turns]
+    call_spans = [(max(0, call.at - (call.duration or 0)), int(call.at)) for call in calls]
+    scale = _Scale([*(span for work in works for span in work.spans), *call_spans], width)
     lanes = _lanes([work.agent for work in works])
     bottom = max(lanes.values()) + LANE
-    cost, label = _cost(projection, scale, bottom)
-    bars = (*_bands(projection, scale), *_runs(projection, works, scale, lanes), *_calls(projection, scale, lanes))
+    all_turns = [*history.turns, *filter(None, (projection.open_turn,))]
+    drawn = [turn for turn in all_turns if turns is None or turn.turn_id in turns]
+    cost, label = _cost(drawn, scale, bottom)
+    bars = (*_bands(projection, scale), *_runs(projection, works, scale, lanes), *_calls(calls, scale, lanes))
+    axis = bottom + (COST if cost else 6)
     return Timeline(
         width=round(scale.width, 1),
-        height=bottom + (COST if cost else 6),
+        height=axis + AXIS,
+        axis=axis,
+        ticks=tuple(scale.ticks()),
+        zone=_zone(works[-1].end),
         lanes=tuple(Lane(name=_short(name), y=y + LANE * 0.7) for name, y in _shown(lanes)),
         waits=tuple(_waits(scale)),
         bars=bars,
         cost=cost,
         cost_label=label,
-        left_out=history.turns_before,
+        kinds=tuple(dict.fromkeys(bar.kind for bar in bars if not bar.kind.startswith("phase"))),
+        left_out=history.turns_before + len(all_turns) - len(drawn),
     )
+
+
+def _turn_of(run: str) -> str:
+    """The turn that a run belongs to: its id is `<turn id>.<slug>`, or `<turn id>/<seq>.<slug>`."""
+    return run.partition(".")[0].partition("/")[0]
+
+
+def _local(at: int) -> datetime | None:
+    """A time in the zone of this machine; None where no calendar has it."""
+    try:
+        return datetime.fromtimestamp(at / 1000).astimezone()
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
+def _zone(at: int) -> str:
+    """The zone of this machine at a time, such as `CET, UTC+01:00`."""
+    moment = _local(at)
+    if moment is None:
+        return ""
+    name = moment.strftime("%Z")
+    ahead = moment.strftime("%z")
+    return name if name == "UTC" else f"{name}, UTC{ahead[:3]}:{ahead[3:5]}"
 
 
 def _works(projection: Projection) -> Iterable[_Work]:
@@ -244,7 +323,7 @@ def _runs(projection: Projection, works: Sequence[_Work], scale: _Scale, lanes: 
     if projection.open_turn is not None:
         turns[str(projection.open_turn.turn_id)] = projection.open_turn
     for work in works:
-        turn = turns.get(work.run.partition(".")[0].partition("/")[0])
+        turn = turns.get(_turn_of(work.run))
         x = scale.x(work.begin)
         spent = dollars(sum(turn.models.values(), NO_USAGE).cost_usd) if turn is not None else ""
         why = f"{turn.turn_id}: {turn.reason}" if turn is not None else ""
@@ -260,9 +339,9 @@ def _runs(projection: Projection, works: Sequence[_Work], scale: _Scale, lanes: 
         )
 
 
-def _calls(projection: Projection, scale: _Scale, lanes: dict[str, float]) -> Iterable[Bar]:
+def _calls(calls: Iterable[CallSummary], scale: _Scale, lanes: dict[str, float]) -> Iterable[Bar]:
     kinds = {"ok": "call", "failed": "call-failed", "refused": "call-refused"}
-    for call in projection.history.calls:
+    for call in calls:
         y = lanes.get(run_agent(call.run))
         if y is None:
             continue
@@ -273,9 +352,13 @@ def _calls(projection: Projection, scale: _Scale, lanes: dict[str, float]) -> It
             y=y + 6,
             width=round(max(LEAST_BAR, scale.x(call.at) - x), 1),
             height=LANE - 12,
-            title=f"{call.tool}, {call.outcome}: {call.result}"[:200],
+            title=f"{run_agent(call.run)} · {call.tool}, {_span(call.duration)}{call.outcome}: {call.result}"[:200],
             seq=call.seq,
         )
+
+
+def _span(took: int | None) -> str:
+    return f"{duration(took / 1000)}, " if took is not None and took >= 1000 else ""
 
 
 def _waits(scale: _Scale) -> Iterable[Wait]:
@@ -283,11 +366,11 @@ def _waits(scale: _Scale) -> Iterable[Wait]:
         yield Wait(x=scale.x(before), width=GAP, title=f"a wait of {duration((after - before) / 1000)}")
 
 
-def _cost(projection: Projection, scale: _Scale, top: float) -> tuple[str, str]:
+def _cost(turns: Iterable[OrchestratorTurn], scale: _Scale, top: float) -> tuple[str, str]:
     """The points of the sum of the turns' costs, and the last sum in words."""
     sums: list[tuple[Millis, float]] = []
     spent = 0.0
-    for turn in projection.history.turns:
+    for turn in turns:
         spent += sum(turn.models.values(), NO_USAGE).cost_usd or 0.0
         at = max((done.at for done in turn.completions), default=turn.timestamp)
         sums.append((at, spent))

@@ -140,7 +140,7 @@ async def in_browser(link: str, path: str) -> list[Row]:
         loaded = ms_since(began)
         for number in range(EARLIER):
             await page.locator("#earlier").click()
-            await page.locator("#story > .entry").nth(100 * (number + 1)).wait_for(state="attached")
+            await page.locator("#story .entry").nth(100 * (number + 1)).wait_for(state="attached")
         await page.evaluate(GAPS)
         for step in range(60):
             await page.mouse.wheel(0, 900 if step < 30 else -900)

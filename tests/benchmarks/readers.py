@@ -379,6 +379,7 @@ TEXTS: Final = (
         "? a\n",
         "- - ",
         "sk-",
+        "hf_",
         "nsec1a",
         "Expected `a`[",
         "<class 'a",

@@ -13,6 +13,7 @@ from tenex.cli.root_command import command_table
 from tenex.main import FEATURES
 from tests.fakes.forkserver import run
 from tests.kits.commands import Tenex
+from tests.programs import needs_mandoc
 from tests.service.kit import ROOT, TENEX, environment
 
 HOME_FILES = {
@@ -105,6 +106,14 @@ def test_the_man_page_has_every_command_and_option_of_the_help(home: Path, tenex
         for line in page.splitlines()
         if line.startswith((".", "'")) and not re.match(r"\.(TH|SH|SS|PP|TP)\b", line)
     ]
+
+
+@needs_mandoc
+def test_mandoc_finds_no_fault_in_the_man_page(home: Path, tenex: Tenex) -> None:
+    """But for its date: the page is that of a version, and is made when it is installed."""
+    page = tenex("completion man --print").out.encode()
+    done = subprocess.run(["mandoc", "-Tlint", "-Wwarning"], input=page, capture_output=True, check=False)
+    assert [line for line in done.stdout.decode().splitlines() if "missing date" not in line] == []
 
 
 def asked(shell: str, line: str) -> list[str]:

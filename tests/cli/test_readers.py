@@ -30,7 +30,7 @@ from tests.telemetry.kit import gauges
 
 HISTORIES: Final = sorted(path.parent for path in ROOT.glob(f"*/{JOURNAL}"))
 each = pytest.mark.parametrize("history", HISTORIES, ids=lambda path: path.name)
-LINE: Final = re.compile(r"(.+?): (at work|waits for|on hold|its model)")
+LINE: Final = re.compile(r"(.+?): (at work|waits for|held|limited|its model)")
 """Of an agent in `/status`."""
 
 Shown = Mapping[str, Any]

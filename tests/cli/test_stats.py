@@ -14,6 +14,7 @@ from tenex.core.ids import ConversationId
 from tenex.core.messages import Usage
 from tenex.core.phases import Phase
 from tenex.store.journal_reader import JOURNAL, MARK
+from tenex.store.record_log import Head
 from tenex.store.repository import ConversationFolder
 from tenex.store.stats import PhaseStats, Spending, Stats
 from tests.kits.commands import Tenex
@@ -95,10 +96,10 @@ def test_what_cannot_be_read_is_named_and_left_out_of_the_sums(
         assert f"skipped {name[:12]}" in err
     tenex(f"conversations stats {TWO}", code=4)
 
-    async def lengths(_: ConversationFolder) -> dict[ConversationId, int]:
-        return {GONE: 1}  # it went while the others were read
+    async def heads(_: ConversationFolder) -> dict[ConversationId, Head]:
+        return {GONE: Head(1, 1)}  # it went while the others were read
 
-    monkeypatch.setattr(ConversationFolder, "lengths", lengths)
+    monkeypatch.setattr(ConversationFolder, "heads", heads)
     assert f"no conversation {GONE}" in tenex("conversations stats").err
 
 

@@ -65,7 +65,7 @@ STOPPED = {"process": None, "relays": None, "models": None, "fault": "process 9 
         ({"disk": {"freeBytes": 1e8, "totalBytes": 2e10, "isLow": True}}, "(LOW: 0.1 of 20 GB free)"),
         ({}, "tenex          1.2, running for 1 d 2 h, pid 7\naddress        npub1abc\n"),
         ({}, "data           /data (5.0 of 20 GB free)\nsettings       /data/tenex.toml\n"),
-        ({}, "relays         0 of 0 connected\nmodels         no conversation on hold\n"),
+        ({}, "relays         0 of 0 connected\nmodels         no conversation held\n"),
         ({"disk": {"fault": "/data: gone"}}, "(/data: gone)"),
         (
             {
@@ -94,7 +94,7 @@ STOPPED = {"process": None, "relays": None, "models": None, "fault": "process 9 
             {"conversations": {"open": [conversation(**DIGEST)]}},
             ": Write  Make it so\n      mission running: write",
         ),
-        ({"models": MODELS}, "models         1 conversation on hold"),
+        ({"models": MODELS}, "models         1 conversation held"),
         ({"models": MODELS}, "openai      3 calls, 2 queued, paused for 12 s at its request"),
         ({"models": MODELS}, "last failure 0 s ago, executor in ab12cd34: 429"),
     ],

@@ -99,7 +99,7 @@ def test_a_node_whose_key_is_refused_waits_for_somebody_and_uses_up_no_try(by: s
     assert (scenario.mission.outcome, scenario.mission.attempt) == (None, 0)
     assert scenario.left("node-retry") > 50 * 365 * 24 * 3_600_000
     scenario.user_writes("/status")
-    assert "on hold at Second, until `/continue`: no such key" in scenario.sent_texts()[-1]
+    assert "held at Second, until `/continue`: no such key" in scenario.sent_texts()[-1]
     if by == "restart":
         scenario.handle(Opened())
     else:

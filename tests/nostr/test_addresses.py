@@ -90,7 +90,7 @@ async def test_a_name_that_resolves_to_another_address_later_is_not_connected_to
 async def test_a_public_hint_is_connected_to_at_the_checked_address(monkeypatch: pytest.MonkeyPatch) -> None:
     """Here the only address to be had counts as public; the handshake still names the host."""
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolving_to("127.0.0.1"))
-    monkeypatch.setattr(module, "_is_public", lambda _: True)
+    monkeypatch.setattr(module, "is_public", lambda _: True)
     async with FaultRelay() as other:
         relays = pool("ws://127.0.0.1:9", others_must_be_public=True)
         async with running(relays):

@@ -25,7 +25,7 @@ async def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
     web = Server()
     async with await asyncio.start_server(web.handle, "127.0.0.1", 0, ssl=context) as listening:
         monkeypatch.setattr(identifiers, "_PORT", listening.sockets[0].getsockname()[1])
-        monkeypatch.setattr(addresses, "_is_public", lambda _: True)
+        monkeypatch.setattr(addresses, "is_public", lambda _: True)
         monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolving_to("127.0.0.1"))
         monkeypatch.setenv("SSL_CERT_FILE", str(trusted))
         for name in ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):

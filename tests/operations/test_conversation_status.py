@@ -50,9 +50,9 @@ def test_a_mission_that_waits_for_the_next_day_is_limited() -> None:
     scenario.handle(DayLimitReached(key=scenario.run.key, limit="cost_per_day_usd", sentence="Enough.", until=until))
     status = conversation_status(scenario.conversation, scenario.now)
     assert (status["kind"], status["mission"]["state"], status["mission"]["why"]) == ("limited", "limited", "Enough.")
-    assert "mission is on hold: Enough." in list(_parts({**status, "runs": []}, datetime.now(UTC)))
+    assert "mission is limited: Enough." in list(_parts({**status, "runs": []}, datetime.now(UTC)))
     scenario.user_writes("/status")
-    assert "The mission m is on hold at First: Enough." in scenario.sent_texts()[-1]
+    assert "The mission m is limited at First: Enough." in scenario.sent_texts()[-1]
 
 
 def test_a_conversation_with_one_agent_is_shown_with_the_agent_in_place_of_a_phase() -> None:

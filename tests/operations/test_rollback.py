@@ -153,7 +153,7 @@ async def test_what_is_refused_changes_nothing(folder: ConversationFolder, servi
     with pytest.raises(UsageError, match="There is no conversation"):
         await service.fork(ConversationId("d" * 64), 1)
     (folder.path(ID) / MARK).write_text("line 3 cannot be right")
-    with pytest.raises(StoreDamaged, match=r"is in quarantine\. line 3 cannot be right"):
+    with pytest.raises(StoreDamaged, match=r"is quarantined\. line 3 cannot be right"):
         await service.fork(ID, 5)
     (folder.path(ID) / MARK).unlink()
     assert picture(folder.path(ID)) == before

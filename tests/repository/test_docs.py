@@ -248,7 +248,7 @@ def test_every_module_the_architecture_names_exists() -> None:
             assert (ROOT / "tenex" / name).is_file(), f"{name_of(path)} names {name}"
 
 
-def test_every_metric_the_operations_guide_names_is_there() -> None:
+def test_every_metric_a_document_names_is_there() -> None:
     """A metric named in a document is one that `/metrics` gives."""
     reported = {name for path in DOCUMENTS for name in re.findall(r"`(tenex_[a-z_]+)", text_of(path))}
     meter = Meter(gauges(more=lambda: signer_gauges(Signers({}, str))))
@@ -280,11 +280,11 @@ def _is_setting(dotted: str) -> bool:
 
 
 def test_the_index_of_decisions_lists_each_once() -> None:
-    """docs/adr/README.md links every record, and the numbers have no holes."""
+    """docs/adr/README.md links every record, and no two have a number. One that is missing is of work under way."""
     records = sorted(path.name for path in named(".md", "docs", "adr") if path.name != "README.md")
     listed = re.findall(r"\]\((\d{4}-[\w-]+\.md)\)", text_of(ROOT / "docs" / "adr" / "README.md"))
     assert sorted(listed) == records
-    assert [int(name[:4]) for name in records] == list(range(1, len(records) + 1))
+    assert len({name[:4] for name in records}) == len(records)
 
 
 _MACHINE = re.compile(r"(?<![\w.])/(?:work|farm)/")

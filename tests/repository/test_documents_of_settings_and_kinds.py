@@ -31,7 +31,7 @@ from .pages_table import table, table_in_document
 from .tree import ROOT, named, text_of
 
 PROTOCOL: Final = text_of(ROOT / "docs" / "protocol.md")
-OPERATIONS_GUIDE: Final = text_of(ROOT / "docs" / "operations.md")
+LIMITS_DOCUMENT: Final = text_of(ROOT / "docs" / "reference" / "limits.md")
 INDICATORS: Final = {TYPING_STARTS, TYPING_STOPS, TEXT_SO_FAR, TEXT_SINCE, OPERATIONS, PROJECT_STATUS}
 
 
@@ -90,15 +90,15 @@ def test_the_protocol_says_of_each_scheme_and_each_request_which_kind_it_is() ->
         assert re.search(rf"\bkind {kind}\b", PROTOCOL), f"docs/protocol.md does not name kind {kind}"
 
 
-def test_each_limit_of_the_settings_has_its_effect_in_the_operations_guide() -> None:
+def test_each_limit_of_the_settings_has_its_effect_in_the_document_of_limits() -> None:
     """One line may be of several, such as `tokens_per_*`; and none is of what there is not."""
     limits = {field.name for field in fields(Limits)} - {"expectations", "default_expectation"}
     limits |= {f"expectations.{phase}.{field.name}" for phase in Phase for field in fields(Expectation)}
-    spans = set(re.findall(r"`([a-z_.*]+)`", section(OPERATIONS_GUIDE, "Limits")))
+    spans = set(re.findall(r"`([a-z_.*]+)`", section(LIMITS_DOCUMENT, "Limits")))
     patterns = {span for span in spans if not is_path(span)}
     without_line = {name for name in limits if not any(fnmatchcase(name, pattern) for pattern in patterns)}
-    assert without_line == set(), "give each a line in docs/operations.md, Limits"
-    first = set(re.findall(r"`([a-z_.*]+)`", first_column(section(OPERATIONS_GUIDE, "Limits"))))
+    assert without_line == set(), "give each a line in docs/reference/limits.md, Limits"
+    first = set(re.findall(r"`([a-z_.*]+)`", first_column(section(LIMITS_DOCUMENT, "Limits"))))
     of_nothing = {span for span in first if "_" in span and not is_path(span) and not matches(span, limits)}
     assert of_nothing == set()
 

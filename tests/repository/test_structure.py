@@ -18,7 +18,9 @@ from .tree import ROOT, docstring_of, name_of, named, text_of
 
 LINTER = Path(sys.executable).with_name("lint-imports")
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-SPECIAL = "benchmarks bugs fakes histories interop kits mutation properties repository service simulation"
+SPECIAL = (
+    "benchmarks bugs fakes histories interop kits mutation packaging properties repository service simulation site"
+)
 """Folders of tests that belong to no package alone."""
 
 

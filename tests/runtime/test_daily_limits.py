@@ -89,7 +89,7 @@ async def test_three_hundred_conversations_begun_at_once_cost_no_more_than_the_l
         assert all(len(book) for book in there.books.values())
         before = len(there.requests)
         await asyncio.sleep(1_000)
-        assert len(there.requests) == before, "what is on hold costs nothing"
+        assert len(there.requests) == before, "what is limited costs nothing"
         await asyncio.sleep(NIGHT)
         assert 80_000 < tokens(there) <= 100_000, "the next day has as much again"
 
@@ -215,7 +215,7 @@ async def test_continue_is_refused_and_status_names_the_limit() -> None:
     assert tokens(there) == 0
     assert len(messages_with(there, "`/continue` does not lift the limit of a day. Today's limit for a member")) == 4
     assert len([text for text in there.order if text.startswith("Today's limit")]) == 1, "reported once"
-    assert len(messages_with(there, "The orchestrator is on hold.")) == 2
+    assert len(messages_with(there, "The orchestrator is limited.")) == 2
     assert not messages_with(there, "has not answered"), "nor does the router's model count as slow"
 
 

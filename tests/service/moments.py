@@ -274,7 +274,7 @@ def main() -> int:
     if orders.is_impatient:
         _replace(pool, "RelayTimeouts", partial(RelayTimeouts, probe_timeout=1.0, eose_timeout=1.0))
     if orders.is_here:
-        _replace(addresses, "_is_public", lambda _: True)
+        _replace(addresses, "is_public", lambda _: True)
         _replace(asyncio.base_events.BaseEventLoop, "getaddrinfo", _here)
     settings = load(None, Path(orders.data), env={}, parse_key=parse_public_key)
     return 0 if serve(settings, FEATURES, model=Watched(MODELS[orders.model](Path(orders.marks)), moments)) else FORCED

@@ -139,7 +139,7 @@ async def test_a_message_to_a_damaged_conversation_is_refused_once_and_taken_aft
         again = await folder.write("Are you there?", to=name)
         other = await folder.write("Create three.py that prints three")
         await folder.until(other, "ended")
-        assert "in quarantine" in await complaints(folder)
+        assert "quarantined" in await complaints(folder)
         reports = [await folder.facts("status")]
     reports.append(await folder.facts("status", code=1))
     for report in reports:

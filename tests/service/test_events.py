@@ -145,7 +145,7 @@ async def test_a_refused_answer_is_shown_and_goes_to_the_relays_that_the_message
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The named relay is on this machine, and counts as public here; so the daemon is in this process."""
-    monkeypatch.setattr(addresses, "_is_public", lambda _: True)
+    monkeypatch.setattr(addresses, "is_public", lambda _: True)
     async with FaultRelay() as relay, FaultRelay() as other:
         folder = Folder(tmp_path / "data", relay.url)
         refuse_answers(relay, folder)

@@ -41,7 +41,7 @@ def tokens(server: ModelServer) -> int:
 
 
 async def without_open_work(folder: Folder, names: list[str]) -> list[Conversation]:
-    """The conversations, once each has been answered or is on hold."""
+    """The conversations, once each has been answered or is limited."""
 
     def there() -> list[Conversation]:
         states = [folder.state(name) for name in names]
@@ -61,7 +61,7 @@ async def test_conversations_of_a_member_cost_no_more_than_the_limit_of_a_day(tm
             names = list(await asyncio.gather(*asked))
             states = await without_open_work(folder, names)
             assert any(state.cycle.status == "waiting" for state in states), "some were answered"
-            assert any(holds.on_hold(state) for state in states), "and some are on hold"
+            assert any(holds.on_hold(state) for state in states), "and some are limited"
             spent = tokens(server)
             assert MOST / 2 < spent <= MOST
             await process.die()

@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -192,3 +193,15 @@ def test_only_what_looks_like_a_secret_is_redacted() -> None:
     unchanged = "npub1abcdefgh and nsec alone"
     assert redact(unchanged) == unchanged
     assert redact(f"x{SECRET}y sk-abcdefghijklmnopqr5t") == "x[redacted] [redacted]"
+
+
+def test_a_text_of_nothing_but_beginnings_of_keys_is_read_in_time_that_grows_with_it() -> None:
+    def seconds(repeats: int) -> float:
+        text = "hf_gsk_" * repeats
+        before = time.process_time()
+        assert redact(text) == text
+        return time.process_time() - before
+
+    few = min(seconds(2_000) for _ in range(3))
+    many = min(seconds(20_000) for _ in range(3))
+    assert many < 40 * few  # ten times the text; a search to the end from each would take a hundred times as long

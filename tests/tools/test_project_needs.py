@@ -1,5 +1,6 @@
 """What a project needs and the sandbox does not have is named, with where the machine has it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,73 @@ def test_the_line_works_as_it_is_printed(root: Path, tmp_path: Path) -> None:
     assert found.entry == "~/.cargo"
     entry = Path(found.entry.replace("~", str(tmp_path)))
     assert ProjectEnvironment(root, (entry,)).find("cargo") == str(tmp_path / ".cargo/bin/cargo")
+
+
+@needs_bubblewrap
+async def test_a_link_counts_if_the_sandbox_shows_what_it_leads_to(workspace: Workspace, tmp_path: Path) -> None:
+    """What is found is what a shell in the sandbox finds."""
+    root = workspace.root
+    tools = tmp_path / "tools"
+    program(tmp_path / "apart/bin/real")
+    program(root / "node_modules/pkg/cli.js")
+    program(tools / "bin/plain")
+    program(tools / "lib/inner")
+    links: dict[Path, str | Path] = {
+        root / "node_modules/.bin/cli": "../pkg/cli.js",
+        root / "node_modules/.bin/system": "/bin/sh",
+        root / "node_modules/.bin/apart": tmp_path / "apart/bin/real",
+        tools / "bin/beside": "../lib/inner",
+        tools / "bin/twice": "beside",
+        tools / "bin/apart2": "../../apart/bin/real",
+        tools / "bin/through": tools / "lib/folder/real",
+        tools / "lib/folder": tmp_path / "apart/bin",
+        tools / "bin/loop": "loop",
+        tools / "bin/broken": "nothing",
+    }
+    for place, target in links.items():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.symlink_to(target)
+    linked = tmp_path / "linked"
+    linked.symlink_to(tools / "bin")
+    names = ["cli", "system", "apart", "plain", "beside", "twice", "apart2", "through", "loop", "broken", "sh", "cc"]
+    for folder in (tools / "bin", linked):
+        programs = Programs(workspace, replace(SANDBOXED, path=(folder,)))
+        asked = f"for name in {' '.join(names)}; do command -v $name; done; true"
+        printed = (await Bench([shell_tool(programs)]).run(asked)).content
+        found = {name: programs.project.find(name) for name in names}
+        assert {name for name in names if found[name]} == {
+            Path(line).name for line in printed.splitlines() if line[:1] == "/"
+        }
+        assert all(found[name] for name in ("cli", "plain"))
+        assert not any(found[name] for name in ("apart", "apart2", "through"))
+
+
+def test_without_a_sandbox_every_link_counts(root: Path, tmp_path: Path) -> None:
+    program(tmp_path / "apart/real")
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools/it").symlink_to(tmp_path / "apart/real")
+    assert ProjectEnvironment(root, (tmp_path / "tools",), is_sandboxed=False).find("it")
+    assert not ProjectEnvironment(root, (tmp_path / "tools",)).find("it")
+
+
+def test_a_link_out_of_what_is_shown_is_named_with_the_line_that_works(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tenex.tools.project_environment.SYSTEM_PATH", ())
+    target = program(tmp_path / "apart/bin/real")
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools/go").symlink_to(target)
+    put(root, {"go.mod": "module x\n"})
+    entries = [str(tmp_path / "tools")]
+    project = ProjectEnvironment(root, tuple(map(Path, entries)))
+    (found,) = ecosystems_found(project)
+    (how,) = how_to_get(project, found.missing, {"PATH": entries[0], "HOME": "/nowhere"}, entries)
+    assert found.missing == ("go",)
+    assert how == (
+        f"it is a link to {target}, which the sandbox does not show: "
+        f'write path = ["{entries[0]}", "{target.parent}"] under [workspace]'
+    )
+    assert ProjectEnvironment(root, (Path(entries[0]), target.parent)).find("go") == f"{entries[0]}/go"
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,16 @@ import asyncio
 import os
 import signal
 import socket
+import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 
 from tenex.core.phases import Phase
 from tenex.tools import background_shell, namespaces, sandbox, shared_namespaces, turn_views, workspace_view
+from tenex.tools.shared_namespaces import CannotShare, SharedNamespaces
 from tenex.tools.tool import Refusal
 from tenex.tools.workspace import Workspace
 from tenex.tools.workspace_view import Way
@@ -274,3 +276,59 @@ async def test_a_killed_daemon_leaves_no_process(root: Path, folder: Path) -> No
     daemon.send_signal(signal.SIGKILL)
     await daemon.wait()
     await kit.until(lambda: not processes_in(root), "all are gone")
+
+
+CONNECT = "import socket, sys; print(socket.create_connection(('127.0.0.1', int(sys.argv[1])), 5).recv(9).decode())"
+
+
+def connected(shared: SharedNamespaces, port: int) -> str:
+    """What a program in the network is sent at a port of its loopback."""
+    with shared.used() as descriptors:
+        line = [*shared.joining(), sys.executable, "-c", CONNECT, str(port)]
+        done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=30, pass_fds=descriptors)
+    return done.stdout.strip() or done.stderr.strip().splitlines()[-1]
+
+
+async def test_the_daemon_listens_in_a_network_that_it_is_not_in(root: Path) -> None:
+    shared = shared_namespaces.make(root, network=True)
+    other = shared_namespaces.make(root, network=True)
+    assert shared is not None
+    assert other is not None
+    first, second = shared_namespaces.listen(shared, 2)
+    ports = [listening.getsockname()[1] for listening in (first, second)]
+    servers = [await asyncio.start_server(answering(word), sock=of) for word, of in ((b"one", first), (b"two", second))]
+
+    assert [await asyncio.to_thread(connected, shared, port) for port in ports] == ["one", "two"]
+    assert all(refuses(port) for port in ports), "of the machine"
+    assert "refused" in await asyncio.to_thread(connected, other, ports[0]), "another network"
+
+    shared.close()
+    other.close()
+    for server in servers:
+        server.close()
+    assert open_namespaces() == []
+
+
+def answering(word: bytes) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], None]:
+    """Sends a word to whom connects."""
+
+    def send(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(word)
+        writer.close()
+
+    return send
+
+
+def test_nothing_listens_where_there_is_no_network_or_none_any_more(root: Path) -> None:
+    shared = shared_namespaces.make(root, network=True)
+    assert shared is not None
+    shared.close()
+    with pytest.raises(CannotShare, match="have no network"):
+        shared_namespaces.listen(shared)
+    busy = shared_namespaces.make(root, network=True)
+    assert busy is not None
+    with busy.used():
+        busy.close()
+        with pytest.raises(Refusal, match="the turn has ended"):
+            shared_namespaces.listen(busy)
+    assert open_namespaces() == []

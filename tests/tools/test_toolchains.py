@@ -61,6 +61,16 @@ FOLDERS: dict[str, tuple[str, dict[str, str], tuple[str, ...]]] = {
     ),
     "pyenv": (".pyenv", {"shims/tool": "", "versions/3.12.1/bin/tool": PROGRAM}, ("versions/3.12.1/etc/pip.conf", "x")),
     "rbenv": (".rbenv", {"shims/tool": "", "versions/3.3.0/bin/tool": PROGRAM}, ("versions/3.3.0/.gem/credentials",)),
+    "Deno": (
+        ".deno",
+        {"bin/deno": PROGRAM, "bin/tool": PROGRAM},
+        ("credentials.json", ".npmrc", "deno.json", "cache/npm/.npmrc"),
+    ),
+    "Bun": (
+        ".bun",
+        {"bin/bun": PROGRAM, "bin/tool": PROGRAM, "install/global/node_modules/a/index.js": ""},
+        ("bunfig.toml", ".npmrc", "install/global/bunfig.toml", "install/global/.npmrc", "install/cache/a/.npmrc"),
+    ),
     "programs of the user": (
         ".local",
         {"bin/tool": PROGRAM, "share/pipx/venvs/x/bin/x": "", "lib/python3.12/site-packages/x.py": ""},
@@ -74,7 +84,15 @@ FOLDERS: dict[str, tuple[str, dict[str, str], tuple[str, ...]]] = {
 }
 """By kind: where it lies below the home folder, what is in it, and files of passwords beside."""
 
-OF_HOME = (".netrc", ".npmrc", ".ssh/id_ed25519", ".gradle/gradle.properties", ".config/gh/hosts.yml")
+OF_HOME = (
+    ".netrc",
+    ".npmrc",
+    ".bunfig.toml",
+    ".cache/deno/npm/.npmrc",
+    ".ssh/id_ed25519",
+    ".gradle/gradle.properties",
+    ".config/gh/hosts.yml",
+)
 
 
 def shell_with(workspace: Workspace, *folders: Path) -> Bench:

@@ -194,7 +194,7 @@ class Work:
         self.records.append(kind(seq=len(self.records) + 1, at=at, **data))
 
     def _keep(self, moment: str, seq: int, lines: str = "") -> None:
-        message = f"{moment} t\n\nconversation: {CONVERSATION}\nkey: {CONVERSATION}:{seq}\nagent: x\n{lines}"
+        message = f"{moment} t\n\nconversation: {CONVERSATION}\ncycle: 1\nkey: {CONVERSATION}:{seq}\nagent: x\n{lines}"
         self.checkpoints.keep(self.checkpoints.take(), CONVERSATION, message)
 
 

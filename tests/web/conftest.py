@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,6 +13,9 @@ from tests.kits.commands import cwd as cwd
 from tests.kits.commands import tenex as tenex
 
 from .kit import Served, asking, served
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser
 
 
 @pytest.fixture(scope="session")
@@ -34,3 +38,18 @@ async def pages(data: Path) -> AsyncIterator[Served]:
     """The pages, in a browser that is logged in."""
     async with served(data) as pages:
         yield pages
+
+
+@pytest.fixture
+async def browser() -> "AsyncIterator[Browser]":
+    """A Chromium without a window."""
+    from playwright.async_api import async_playwright
+
+    from .browser_kit import ARGUMENTS, CHROMIUM
+
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        try:
+            yield browser
+        finally:
+            await browser.close()

@@ -75,7 +75,7 @@ class Page(HTMLParser):
             element.text += data
 
     def all(self, name: str, **attributes: str) -> list[Element]:
-        wanted = {key.rstrip("_"): value for key, value in attributes.items()}
+        wanted = {key.rstrip("_").replace("_", "-"): value for key, value in attributes.items()}
         return [e for e in self.elements if e.name == name and wanted.items() <= e.attributes.items()]
 
     def of_class(self, name: str) -> list[Element]:
@@ -83,8 +83,8 @@ class Page(HTMLParser):
 
     @property
     def seqs(self) -> list[int]:
-        """The records that are shown."""
-        return [int(element.attributes["data-seq"]) for element in self.elements if "data-seq" in element.attributes]
+        """The records that are shown: a tree has them in another order."""
+        return sorted(int(each.attributes["data-seq"]) for each in self.elements if "data-seq" in each.attributes)
 
 
 @dataclass

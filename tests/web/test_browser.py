@@ -3,20 +3,17 @@
 Where there is no Chromium the tests are skipped; `SHOTS=<folder>` keeps the screenshots.
 """
 
-import os
-import shutil
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 from unittest.mock import patch
 
 import pytest
-from playwright.async_api import Browser, Page, async_playwright
+from playwright.async_api import Browser, Page
 
 from tenex.core.delivery.records import MessageSent
 from tenex.core.identity.records import ConversationStarted
+from tenex.core.ids import ConversationId
 from tenex.core.records import ApprovalRequested
 from tenex.core.text.foreign import well_formed
 from tenex.nostr.embedded import embedded_relay
@@ -34,19 +31,20 @@ from tests.kits.web_answers import ADDRESSES
 from tests.service.kit import Folder, ordered
 from tests.service.person import until
 
+from .browser_kit import SHOTS, WIDER, Seen, check, needs_chromium, tab
 from .hostile import CORPUS
 from .kit import Served, append, asking, rewrite, served
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-SIZES = {"phone": (390, 844), "wide": (1280, 900)}
 SCHEMES: dict[Literal["light", "dark"], dict[str, Any]] = {"light": {}, "dark": {"runOnly": ["color-contrast"]}}
 """The rules of accessibility that are looked at in each scheme of colours: the dark one has other colours alone."""
-SHOTS = os.environ.get("SHOTS")
-WIDER = "document.documentElement.scrollWidth > innerWidth"
 PATHS = {
     **{page.name: page.path for page in MENU},
     "search": "/conversations?q=think&status=waiting",
     "story": f"/c/{ONE}",
+    "failures": f"/c/{ONE}?show=failures",
+    "time": f"/c/{ONE}/time",
+    "changes": f"/c/{ONE}/changes",
+    "entry": f"/c/{ONE}/entry/20",
     "asked": f"/c/{TWO}",
     "approval": f"/c/{THREE}",
     "usage-of-one": f"/c/{ONE}/usage",
@@ -55,7 +53,7 @@ PATHS = {
     "missing": "/c/nothing",
 }
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+pytestmark = needs_chromium
 
 LONG = "cd packages/frontend && npm run build -- --mode production --out-dir /tmp/a-very-long-name-without-spaces" * 3
 
@@ -65,56 +63,6 @@ async def ask_for_a_call(data: Path) -> None:
     calls = (("shell", {"command": LONG}), ("shell", {"command": "npm publish"}))
     scenario = asked(reply("I publish what is built.", *calls))
     await append(data, THREE, *renamed(THREE, scenario.journal))
-
-
-@dataclass
-class Seen:
-    """What a browser reports while a page is open."""
-
-    complaints: list[str] = field(default_factory=list)
-    requests: list[str] = field(default_factory=list)
-
-
-@pytest.fixture
-async def browser() -> AsyncIterator[Browser]:
-    arguments = ["--disable-dev-shm-usage", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
-        try:
-            yield browser
-        finally:
-            await browser.close()
-
-
-@asynccontextmanager
-async def tab(
-    browser: Browser, pages: Served, size: str = "wide", scheme: Any = "light", **more: Any
-) -> AsyncIterator[tuple[Page, Seen]]:
-    """A tab that is logged in by a link, and what the browser complains about in it."""
-    width, height = SIZES[size]
-    context = await browser.new_context(
-        viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce", **more
-    )
-    seen = Seen()
-    page = await context.new_page()
-    page.on("console", lambda message: seen.complaints.append(f"{message.type}: {message.text}"))
-    page.on("pageerror", lambda error: seen.complaints.append(f"error: {error}"))
-    page.on("dialog", lambda dialog: seen.complaints.append(f"dialog: {dialog.message}"))
-    page.on("request", lambda request: seen.requests.append(request.url))
-    await page.add_init_script(
-        "addEventListener('securitypolicyviolation', (event) => console.error('violation', event.violatedDirective))"
-    )
-    try:
-        await page.goto(f"{pages.base}/login#{pages.site.logins.new_token()}")
-        await page.wait_for_url(f"{pages.base}/")
-        yield page, seen
-    finally:
-        await context.close()
-
-
-def check(seen: Seen, pages: Served) -> None:
-    assert seen.complaints == []
-    assert [url for url in seen.requests if not url.startswith(f"{pages.url}/")] == []
 
 
 @pytest.mark.parametrize(("size", "scheme"), [("wide", "light"), ("phone", "dark")])
@@ -178,12 +126,18 @@ async def test_a_list_goes_on_by_itself_but_not_over_what_is_being_written(data:
         await page.goto(f"{pages.base}/")
         await page.locator("textarea").fill("I am still thinking")
         await list_.goto(f"{pages.base}/conversations")
-        await list_.locator(".rows .chip").first.wait_for()
+        await list_.locator("#rows .chip").first.wait_for()
         await page.locator("#connection").get_by_text("No daemon is running").wait_for()
         await list_.locator("#connection").get_by_text("No daemon is running").wait_for()
         write_more = split(TWO)[1]
         await append(data, TWO, *write_more)
-        await list_.locator(".rows li").filter(has_text="ended").nth(1).or_(list_.locator(".rows li")).first.wait_for()
+        await (
+            list_.locator("#rows .row")
+            .filter(has_text="ended")
+            .nth(1)
+            .or_(list_.locator("#rows .row"))
+            .first.wait_for()
+        )
         assert await page.locator("textarea").input_value() == "I am still thinking"
         check(seen, pages)
 
@@ -204,12 +158,12 @@ async def test_what_only_a_person_can_fix_is_on_the_front_page_as_long_as_it_las
             name = await folder.write("Create hello.py that prints hello")
             stuck = page.get_by_role("heading", name="1 conversation cannot go on")
             await stuck.wait_for()
-            assert "connection refused" in (await page.locator("#broken .why").inner_text()).lower()
+            assert "connection refused" in (await page.locator("#broken .cause").last.inner_text()).lower()
             assert await page.title() == f"(1) Waiting for you · {pages.site.name}"
             assert await page.locator("#open").inner_text() == "1"
 
             folder.let_go()
-            await folder.write("/continue", to=name)
+            await page.get_by_role("button", name="Continue now").click()
             await stuck.wait_for(state="detached")
             await folder.until(name, "ended")
             assert await page.title() == f"Waiting for you · {pages.site.name}"
@@ -217,6 +171,20 @@ async def test_what_only_a_person_can_fix_is_on_the_front_page_as_long_as_it_las
             await process.die()
             await page.get_by_text("no daemon is running, so nothing goes on").wait_for()
             check(seen, pages)
+
+
+async def test_ten_conversations_fit_on_a_screen(data: Path, browser: Browser) -> None:
+    names = [ConversationId(f"{number:064x}") for number in range(1, 15)]
+    await rewrite(data, {name: renamed(name, asking().journal) for name in names})
+    async with served(data) as pages, tab(browser, pages) as (page, seen):
+        await page.set_viewport_size({"width": 1280, "height": 800})
+        await page.goto(f"{pages.base}/conversations")
+        boxes = [await row.bounding_box() for row in await page.locator("#rows .row").all()]
+        assert len(boxes) == len(names)
+        assert sum(box is not None and box["y"] + box["height"] <= 800 for box in boxes) >= 10
+        exact = await page.locator("time.when").first.get_attribute("title")
+        assert "1970" in str(exact)
+        check(seen, pages)
 
 
 async def test_the_pages_are_used_by_keyboard_alone(pages: Served, browser: Browser) -> None:
@@ -378,12 +346,15 @@ async def test_a_tab_that_is_not_looked_at_holds_no_connection_and_misses_nothin
         await page.evaluate(LOOKED_AT, True)
         await page.locator(".entry.tone-person").filter(has_text="blue").wait_for()
         await page.locator("#head").get_by_text("ended").wait_for()
-        numbers = await page.locator("[data-seq]").evaluate_all("all => all.map(one => Number(one.dataset.seq))")
-        whole = await pages.get(f"/c/{TWO}")
-        assert numbers[-len(whole.seqs) :] == whole.seqs, "a page begins with the newest entries"
+        numbers = await page.locator("[data-seq]").evaluate_all(SEQS)
+        lines = await page.locator(".work > details > summary").all_inner_texts()
+        await page.reload()
+        assert await page.locator("[data-seq]").evaluate_all(SEQS) == numbers, "the script builds the same trees"
+        assert await page.locator(".work > details > summary").all_inner_texts() == lines
         check(seen, pages)
 
 
+SEQS = "all => all.map(one => Number(one.dataset.seq))"
 LOOKED_AT = """
 (isLookedAt) => {
   Object.defineProperty(document, "hidden", { value: !isLookedAt, configurable: true });
@@ -401,12 +372,12 @@ async def test_earlier_entries_come_in_front_and_the_reader_stays(
     async with served(data) as pages, tab(browser, pages) as (page, seen):
         await page.goto(f"{pages.base}/c/{ONE}")
         first = await page.locator("[data-seq]").first.get_attribute("data-seq")
-        assert await page.locator(".entry").count() < 30
+        assert await page.locator(".entry").count() <= 40
         await page.locator("#earlier").click()
-        await page.locator(".entry").nth(30).wait_for()
-        numbers = await page.locator("[data-seq]").evaluate_all("all => all.map(one => Number(one.dataset.seq))")
+        await page.locator(".entry").nth(45).wait_for(state="attached")
+        numbers = await page.locator(".is-message").evaluate_all(SEQS)
         assert numbers == sorted(numbers)
-        assert int(str(first)) in numbers
+        assert numbers[0] < int(str(first)) <= numbers[-1]
         check(seen, pages)
 
 
@@ -419,6 +390,7 @@ async def test_the_pages_are_read_and_answered_without_scripts(pages: Served, br
     await page.locator(".ask textarea").wait_for()
     await page.goto(f"{pages.base}/c/{ONE}")
     assert await page.locator(".entry").count() > 50
+    await page.goto(f"{pages.base}/c/{ONE}/time")
     assert await page.locator("svg.timeline rect").count() > 10
     await page.goto(f"{pages.base}/conversations?q=think")
     assert await page.locator("mark").count() == 1
@@ -470,7 +442,6 @@ async def test_a_file_that_comes_while_a_page_is_open_is_listed_and_saved(data: 
 
 
 async def test_an_exported_page_opens_as_a_file(data: Path, browser: Browser, tmp_path: Path) -> None:
-    from tenex.core.ids import ConversationId
     from tenex.store.format import CONVERSATION
     from tenex.store.journal_reader import peek
     from tenex.web.export import as_html

@@ -18,6 +18,7 @@ from tenex.web.export import as_html
 from tenex.web.maps import map_of
 from tenex.web.rendering import markdown, matched, page
 from tenex.web.story import Story
+from tenex.web.talk import checks_of
 from tenex.web.timeline import timeline_of
 from tests.cli.journals import ONE, TWO
 from tests.kits.hostile_pages import harmless, poisoned, poisoned_all
@@ -31,12 +32,13 @@ OURS = """
     html head meta title link script body a header nav ul li main p form input button footer span h1 h2 section div
     label textarea details summary svg rect text polyline table caption thead tbody tr th td dl dt dd ol time b pre
     code mark select option style path bdi
+    aside
 """
 KNOWN = frozenset(OURS.split()) | {"h3", "h4", "h5", "h6", "em", "strong", "blockquote", "hr", "br"}
 ATTRIBUTES = """
     lang dir charset name content href rel type src class id aria-label aria-current aria-labelledby aria-hidden role
     tabindex method action value for rows cols maxlength required placeholder selected open data-stream data-part
-    data-open data-seq hidden d
+    data-open data-seq data-under data-node data-src hidden d
     text-anchor scope width height x y rx viewbox points title autocomplete spellcheck http-equiv start
 """
 
@@ -69,10 +71,12 @@ def story_html(name: ConversationId, text: str) -> str:
         for record in decision:
             entries += story.take(poisoned(record, text))
     shown = project(story.state)
-    values = {"base": "/b", "id": name, "is_file": False, "shown": shown, "entry_seqs": set[int]()}
+    values: dict[str, Any] = {"base": "/b", "id": name, "is_file": False, "is_whole": True, "shown": shown}
+    values |= {"checks": checks_of(story.state), "is_part": True, "seqs": set[int]()}
     drawn = timeline_of(shown)
     parts = [page("head.html", values), page("turns.html", values)]
     parts.append(page("entries.html", {**values, "entries": entries}))
+    parts += [page("entry_part.html", {**values, "entry": entry}) for entry in entries if entry.parts]
     parts.append(page("timeline.html", {**values, "timeline": drawn}))
     parts.append(page("map.html", {**values, "map": map_of(story.state, story.ways)}))
     return "".join(parts)

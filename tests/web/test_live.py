@@ -83,6 +83,7 @@ async def test_what_is_appended_reaches_the_page_with_its_seq(
     shown = [seq for seq in whole.seqs if seq > last]
     assert stream.ids() == shown
     assert Page(f"<ol>{first.data}</ol>").of_class("entry")[0].text.strip() in whole.all("ol", id="story")[0].text
+    assert 'id="work-line"' in head.data
     async with opened(pages, address, last=shown[0]) as again:  # a browser that was away, and has seen the first
         await again.until("daemon")
         assert again.ids() == [seq for seq in shown if seq > shown[0]]
@@ -123,8 +124,8 @@ async def test_lists_are_informed_of_changes_and_whether_a_daemon_runs(
         await stream.until("changed")
     page = await pages.get("/conversations?part=1")
     assert not page.all("body")
-    shown = next(item.text for item in page.all("li") if TWO[:12] in item.text)
-    assert "waiting" not in shown.split()
+    (row,) = page.all("li", id=f"c-{TWO}")
+    assert "waiting" not in row.text.split()
 
 
 async def test_the_stream_of_a_conversation_that_is_not_there_says_so(pages: Served) -> None:

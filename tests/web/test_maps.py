@@ -96,7 +96,7 @@ def test_what_has_too_many_nodes_is_not_drawn() -> None:
 
 
 async def test_the_page_has_the_graph_and_the_same_in_words(pages: Served) -> None:
-    page = await pages.get(f"/c/{ONE}")
+    page = await pages.get(f"/c/{ONE}/time")
     (drawing,) = page.of_class("map")
     assert "execute" in drawing.text
     (place,) = page.all("div", id="map")

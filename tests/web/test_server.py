@@ -21,26 +21,10 @@ from tenex.web.server import at_port
 from tests.cli.journals import ONE
 from tests.kits.commands import Tenex
 from tests.kits.pages import MENU
-from tests.service.kit import TENEX, environment
+from tests.service.kit import environment
 
 from .kit import Page, printed
-
-
-async def started(data: Path, *words: str) -> tuple[asyncio.subprocess.Process, str]:
-    """The command as a process, and the link that it prints."""
-    process = await asyncio.create_subprocess_exec(
-        *TENEX, "web", *words, "--data", str(data), env=environment(), stdout=asyncio.subprocess.PIPE
-    )
-    assert process.stdout is not None
-    async with asyncio.timeout(60):
-        link = (await process.stdout.readline()).decode().strip()
-    return process, link
-
-
-async def ended(process: asyncio.subprocess.Process, number: int) -> int:
-    process.send_signal(number)
-    async with asyncio.timeout(60):
-        return await process.wait()
+from .server_kit import ended, started
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -107,7 +107,7 @@ def _state(run: Mapping[str, Any]) -> str:
         case "calling":
             return f"waits for {', '.join(run['sub_agents'])}"
         case "limited":
-            return f"is on hold: {run['why']}"
+            return f"is limited: {run['why']}"
         case "held" | "retrying":
             return f"cannot reach its model: {run['why']}"
         case _:

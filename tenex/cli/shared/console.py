@@ -93,7 +93,10 @@ class Screen:
             return
         try:
             for part in parts:
-                self._console.print(part)
+                if isinstance(part, Text) and not self.is_terminal:
+                    self._console.file.write(f"{part.plain}\n")  # rich would add nothing but time
+                else:
+                    self._console.print(part)
         except BrokenPipeError:
             self._is_closed = True
 

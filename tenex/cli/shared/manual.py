@@ -103,10 +103,11 @@ class _Page:
 
     def getvalue(self) -> str:
         """The page."""
+        begins_paragraph = (".PP", ".SH", ".SS")  # a paragraph begins there without a line of its own
         lines = [
             line
-            for line, after in zip(self._lines, [*self._lines[1:], ""], strict=True)
-            if (line, after) != (".PP", ".PP")
+            for before, line in zip(["", *self._lines], self._lines, strict=False)
+            if line != ".PP" or not before.startswith(begins_paragraph)
         ]
         return "\n".join(lines) + "\n"
 

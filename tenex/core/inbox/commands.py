@@ -551,9 +551,9 @@ def _doing(run: RunActivity, activity: Activity, now: Millis) -> str:
         case "calling":
             return f"waits for {', '.join(called.name for called in activity.called_by(run))}"
         case "limited":
-            return "on hold"
+            return "limited"
         case "held" if run.retry is not None and run.retry.needs_operator:
-            return f"on hold, until `/continue`: {run.retry.message}"
+            return f"held, until `/continue`: {run.retry.message}"
         case "held" if run.retry is not None:
             seconds = max(0, round((run.retry.due - now) / 1000))
             return f"its model cannot be used; the next try is in {seconds} s"
@@ -568,9 +568,9 @@ def _doing(run: RunActivity, activity: Activity, now: Millis) -> str:
 def _routing(router: RouterActivity) -> str:
     match router.state:
         case "limited":
-            return "The orchestrator is on hold."
+            return "The orchestrator is limited."
         case "held" if router.retry is not None and router.retry.needs_operator:
-            return f"The orchestrator is on hold, until `/continue`: {router.retry.message}"
+            return f"The orchestrator is held, until `/continue`: {router.retry.message}"
         case "held":
             return "The orchestrator's model cannot be used."
         case _:

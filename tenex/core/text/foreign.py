@@ -37,10 +37,11 @@ _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 _NOSTR_PREFIXES: Final = ("nsec1", "ncryptsec1")
 _VENDOR_PREFIXES: Final = ("gsk_", "csk-", "xai-", "pplx-", "nvapi-", "hf_", "AIza")
 _NOSTR_KEY: Final = rf"(?:{'|'.join(_NOSTR_PREFIXES)})"
-_VENDOR_KEY: Final = rf"(?:{'|'.join(_VENDOR_PREFIXES)})(?=[A-Za-z_-]*[0-9])[A-Za-z0-9_-]{{16,}}"
+_VENDOR_KEY: Final = rf"(?:{'|'.join(_VENDOR_PREFIXES)})(?=[A-Za-z_-]{{0,60}}[0-9])[A-Za-z0-9_-]{{16,}}"
 """Keys of Groq, Cerebras, xAI, Perplexity, NVIDIA, Hugging Face and Google; others copy OpenAI's `sk-`.
 
-Each has a digit near its beginning, which names such as the class `sk-toggleable__content` of HTML have not."""
+Each has a digit near its beginning, which names such as the class `sk-toggleable__content` of HTML have not. Only the
+beginning is searched for one: the text may be nothing but beginnings."""
 _SECRET: Final = re.compile(
     rf"{_NOSTR_KEY}[a-z0-9]{{6,}}"
     rf"|(?<![A-Za-z0-9])(?:sk-(?=[A-Za-z_-]{{0,60}}[0-9])[A-Za-z0-9_-]{{16,}}|{_VENDOR_KEY})",

@@ -1,4 +1,4 @@
-"""Work that is on hold because a limit of a day is reached: how it is recorded, reported and tried again.
+"""Work that is limited because a limit of a day is reached: how it is recorded, reported and tried again.
 
 What a day has cost is known outside the conversation; whether a call may begin arrives as a signal.
 """
@@ -14,7 +14,7 @@ from .run import Retry, Run, Wait
 
 
 def hold(transaction: Transaction, run: Run | None, reached: DayLimitReached) -> None:
-    """Put a run, or the router (None), on hold until the day is over."""
+    """Have a run, or the router (None), wait until the day is over."""
     transaction.add(
         r.RetryScheduled,
         run=run.id if run is not None else None,
@@ -40,7 +40,7 @@ def on_hold(state: State) -> str:
 
 
 def refusal(state: State) -> str:
-    """Why `/continue` changes nothing; empty where something else may go on, or nothing is on hold."""
+    """Why `/continue` changes nothing; empty where something else may go on, or nothing waits."""
     waits = _waits(state)
     if not waits or not all(wait.limit for wait in waits):
         return ""
@@ -58,7 +58,7 @@ def _waits(state: State) -> list[Wait]:
 
 
 def try_again(transaction: Transaction) -> None:
-    """Retry what is on hold: after a start or a change of the clock it may be another day, or the settings others."""
+    """Retry what is held or limited: it may be another day, or the settings others."""
     state = transaction.state
     for run in state.work.runs.values():
         if _may_have_changed(run.retry):

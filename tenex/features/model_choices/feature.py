@@ -7,6 +7,7 @@ from tenex.feature import Feature
 if TYPE_CHECKING:
     from tenex.app import Application
     from tenex.app.extension import Extension
+    from tenex.web.site import PagePart
 
 
 def _extend(app: "Application") -> "Extension":
@@ -26,4 +27,10 @@ def _extend(app: "Application") -> "Extension":
     return Extension(services={"model choices": choices.run}, events={AGENT_CHANGE: choices.on_event})
 
 
-MODEL_CHOICES: Final = Feature(name="model_choices", extend=_extend)
+def _pages() -> "list[PagePart]":
+    from .pages import MODELS
+
+    return [MODELS]
+
+
+MODEL_CHOICES: Final = Feature(name="model_choices", extend=_extend, pages=_pages)

@@ -216,7 +216,7 @@ def _is_sound(folder: Path) -> bool:
 
 
 def _verified(store: ConversationFolder, folder: Path, names: set[str], *, is_running: bool) -> Iterator[Finding]:
-    """What `verify` finds, and what is torn or in quarantine."""
+    """What `verify` finds, and what is torn or quarantined."""
     verdict = asyncio.run(verify(store, ConversationId(folder.name), is_quick=True))
     for sentence in verdict.faults:
         location, message, fix = _parts(folder, sentence)

@@ -130,13 +130,13 @@ def problems_in_status(
         for one in stored["open"]
         if one["kind"] == "held"
     ]
-    on_hold = "on hold, because a model cannot be reached; the last failure"
+    is_held = "held, because a model cannot be reached; the last failure"
     model_fix = "fix what the check `models` reports with --probe; the daemon keeps trying"
     journal_fix = "see what the check `conversations` reports about its journal"
     for conversations, state, fix, error in (
         (stored["suspended"], "suspended", "make room or repair the disk; the daemon keeps trying", StoreError),
-        (stored["quarantined"], "in quarantine", journal_fix, StoreError),
-        (held, on_hold, model_fix, ModelUnavailable),
+        (stored["quarantined"], "quarantined", journal_fix, StoreError),
+        (held, is_held, model_fix, ModelUnavailable),
     ):
         for one in conversations:
             message = f"{state}{_since(one.get('since'))}: {one['why']}"

@@ -1,7 +1,5 @@
 // What changes while a page is open. Without this file a page shows what was so when it was loaded.
-const MOST = 600; // entries that stay on a page which is left open
-const AT_ONCE = 100; // entries that leave it together
-const NEAR = 160; // pixels from the end at which a reader follows what is new
+import { append, describe, look, parsed } from "./talk.js";
 
 const address = document.body.dataset.stream;
 const part = document.body.dataset.part;
@@ -43,7 +41,7 @@ function listen() {
   source.addEventListener("head", (event) => {
     last = event.lastEventId || last;
     replace("head", event.data);
-    replace("map", event.data);
+    describe(event.data);
     soon();
   });
   source.addEventListener("entry", (event) => {
@@ -64,89 +62,26 @@ addEventListener("pageshow", (event) => {
   }
 });
 
-// HTML in these is made by our server, which escapes every text of others.
-function parsed(html) {
-  return new DOMParser().parseFromString(html, "text/html");
-}
-
 function replace(id, html) {
   const old = document.getElementById(id);
   const made = parsed(html).getElementById(id);
   if (old && made) {
     old.replaceWith(document.importNode(made, true));
+    document.dispatchEvent(new Event("renewed"));
   }
 }
-
-// ---- the story ----
-
-function append(html) {
-  const story = document.getElementById("story");
-  const isAtEnd = innerHeight + scrollY >= document.documentElement.scrollHeight - NEAR;
-  story.querySelector(":scope > .empty")?.remove();
-  for (const entry of parsed(`<ol>${html}</ol>`).querySelectorAll("body > ol > li")) {
-    const made = document.importNode(entry, true);
-    made.classList.add("new");
-    story.append(made);
-  }
-  if (isAtEnd) {
-    scrollTo({ top: document.documentElement.scrollHeight });
-    shorten(story);
-  }
-}
-
-function shorten(story) {
-  if (story.children.length <= MOST) {
-    return;
-  }
-  for (const old of [...story.children].slice(0, AT_ONCE)) {
-    old.remove();
-  }
-  const first = story.querySelector("[data-seq]");
-  const link = document.getElementById("earlier");
-  if (first && link) {
-    link.search = `?before=${first.dataset.seq}`;
-  }
-}
-
-// "Earlier" puts what is before in front of what is shown, and the reader stays where they are.
-document.addEventListener("click", async (event) => {
-  const link = event.target.closest?.("#earlier");
-  if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) {
-    return;
-  }
-  event.preventDefault();
-  const answer = await fetch(`${link.href}&part=1`);
-  if (!answer.ok) {
-    location.assign(link.href);
-    return;
-  }
-  const page = parsed(await answer.text());
-  const story = document.getElementById("story");
-  const height = document.documentElement.scrollHeight;
-  const entries = [...page.querySelectorAll("#story > li")].map((entry) => document.importNode(entry, true));
-  const day = story.firstElementChild;
-  if (day?.classList.contains("day") && entries.findLast((entry) => entry.classList.contains("day"))?.textContent === day.textContent) {
-    day.remove();
-  }
-  story.prepend(...entries);
-  const next = page.getElementById("earlier");
-  if (next) {
-    link.href = next.getAttribute("href");
-  } else {
-    link.parentElement.remove();
-  }
-  scrollBy(0, document.documentElement.scrollHeight - height);
-  entries[0]?.querySelector("a")?.focus({ preventScroll: true });
-});
 
 // ---- lists, and what waits ----
 
 function soon() {
-  clearTimeout(soon.later);
-  soon.later = setTimeout(refresh, 200);
+  soon.later ??= setTimeout(() => {
+    soon.later = null;
+    refresh();
+  }, 200);
 }
 
 async function refresh() {
+  look();
   const asks = document.getElementById("asks");
   const old = part && document.querySelector(part);
   if (!(asks || old)) {
@@ -163,23 +98,26 @@ async function refresh() {
   number(parsed(html).querySelector("[data-open]")?.dataset.open);
   if (asks) {
     merge(asks, parsed(html).getElementById("asks"));
-    replace("broken", html);
+    renewChanged("broken", html);
     replace("turns", html);
-    renewFiles(html);
+    renewChanged("files", html);
+    renewChanged("steer", html);
     document.dispatchEvent(new Event("asks"));
+    document.dispatchEvent(new Event("renewed"));
     return;
   }
   const made = parsed(html).querySelector(part);
   if (made && !old.contains(document.activeElement)) {
     old.replaceWith(document.importNode(made, true));
+    document.dispatchEvent(new Event("renewed"));
   }
 }
 
-// The list of files stays open where nothing has come to it.
-function renewFiles(html) {
-  const made = parsed(html).getElementById("files");
-  if (made && made.textContent !== document.getElementById("files")?.textContent) {
-    replace("files", html);
+// What reads the same stays as it is: a list that is open, a button that has the focus.
+function renewChanged(id, html) {
+  const made = parsed(html).getElementById(id);
+  if (made && made.textContent !== document.getElementById(id)?.textContent) {
+    replace(id, html);
   }
 }
 
@@ -189,6 +127,7 @@ function number(open) {
   if (open === undefined || !badge || badge.dataset.open === open) {
     return;
   }
+  document.dispatchEvent(new CustomEvent("waits", { detail: { now: Number(open), before: Number(badge.dataset.open) } }));
   badge.dataset.open = badge.textContent = open;
   badge.hidden = open === "0";
   document.title = `${open === "0" ? "" : `(${open}) `}${document.title.replace(/^\(\d+\) /, "")}`;
@@ -235,7 +174,9 @@ function finish(ask) {
 
 document.addEventListener("visibilitychange", () => {
   if (document.hidden) {
-    hangUp();
+    if (!(part === "#waiting" && window.Notification?.permission === "granted")) {
+      hangUp();
+    }
   } else if (address && !source) {
     listen();
     soon();

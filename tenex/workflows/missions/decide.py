@@ -543,9 +543,9 @@ def status_line(mission: Mission) -> str:
         case "paused":
             return f"{where} is paused at {mission.node}: {_sentence(mission.paused)}"
         case "held":
-            return f"{where} is on hold at {mission.node}, until `/continue`: {_sentence(message)}"
+            return f"{where} is held at {mission.node}, until `/continue`: {_sentence(message)}"
         case "limited":
-            return f"{where} is on hold at {mission.node}: {message}"
+            return f"{where} is limited at {mission.node}: {message}"
         case "retrying":
             return f"{where} tries {mission.node} again soon."
         case "running":

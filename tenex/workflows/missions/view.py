@@ -67,8 +67,8 @@ def _work_in_words(condition: str, steps: Sequence[str], reason: str) -> str:
     if condition in ("running", "retrying"):
         return f"mission {condition}" + (f": {', '.join(steps)}" if steps else "")
     if condition == "held":
-        return f"mission is on hold, until `/continue`: {reason}"
-    return f"mission is on hold: {reason}" if condition == "limited" else f"mission {condition}"
+        return f"mission is held, until `/continue`: {reason}"
+    return f"mission is limited: {reason}" if condition == "limited" else f"mission {condition}"
 
 
 MISSION, NODE = "mission", "node"

@@ -37,7 +37,7 @@ async def web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
     server = Server()
     server.body = PNG
     async with await asyncio.start_server(server.handle, "127.0.0.1", 0, ssl=context) as listening:
-        monkeypatch.setattr(addresses, "_is_public", lambda _: True)
+        monkeypatch.setattr(addresses, "is_public", lambda _: True)
         monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolving_to("127.0.0.1"))
         monkeypatch.setenv("SSL_CERT_FILE", str(trusted))
         for name in ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):

@@ -22,7 +22,7 @@ async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     open_, open_port = await listen(made, None)
     made.https = f"https://{DOMAIN}:{secure_port}"
     made.http = f"http://{DOMAIN}:{open_port}"
-    monkeypatch.setattr(addresses, "_is_public", lambda _: True)
+    monkeypatch.setattr(addresses, "is_public", lambda _: True)
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolving_to("127.0.0.1"))
     monkeypatch.setenv("SSL_CERT_FILE", str(trusted))
     for name in PROXIES:

@@ -87,7 +87,7 @@ async def test_each_redirect_is_resolved_and_checked_again(
 ) -> None:
     site.page("/a", "", status="302 Found", Location="/b")
     answers = iter([True, False])
-    monkeypatch.setattr(addresses, "_is_public", lambda _: next(answers))
+    monkeypatch.setattr(addresses, "is_public", lambda _: next(answers))
     assert await refused(bench, f"{site.https}/a") == f"Not fetched: {DOMAIN} is not at a public address."
     assert len(site.asked) == 1
 

@@ -1,0 +1,1 @@
+"""What is released, built and installed as a user would: `make release-check`."""

@@ -1,0 +1,1 @@
+"""The site: the documents of the repository as pages, `make site`."""
