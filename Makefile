@@ -10,7 +10,7 @@ DEV := $(VENV)/.dev
 # Tests wait for processes and sockets: twice as many workers as there are cores, at most four.
 WORKERS := $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 2 ? 2 : 4)))
 
-.PHONY: help demo demo-room test lint format eval bench interop-table soak mutants release-check site clean
+.PHONY: help demo demo-room test lint format eval bench interop-table pictures soak mutants release-check site clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -60,6 +60,9 @@ bench: $(DEV)  ## measure against the budgets of the design; ARGS=--quick for fe
 
 interop-table: $(DEV)  ## compare our relay client with three libraries under faults; ARGS=--only=CLOSED for some rows
 	$(BIN)/python -m tests.interop.table $(ARGS)
+
+pictures: $(DEV)  ## take the pictures of docs/web.md, with Chromium
+	$(BIN)/python -m tests.web.pictures
 
 soak: $(DEV) mutants  ## the long sweeps
 	$(BIN)/python -m pytest -m soak $(ARGS)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from tenex import __version__
 from tenex.core.errors import StoreDamaged, UsageError
 from tenex.core.ids import ConversationId
 from tenex.core.kind import all_kinds
@@ -20,7 +21,7 @@ from .shared.options import Globals
 async def stats(given: Globals, folder: Conversations, id: AllIdArgument = "") -> None:  # noqa: A002
     """Add up time, turns, tokens and costs of one conversation or of all, by phase, model and agent."""
     one = await find(folder, id) if id else None
-    cache = StatsCache(folder)
+    cache = StatsCache(folder, __version__)
     await cache.load()
     heads = await folder.heads()
     if one is not None:

@@ -185,7 +185,9 @@ def _named_pictures(entries: Sequence[Entry], has_picture: Callable[[str], bool]
     """The addresses of pictures in users' texts, each once, those of the newest text first."""
     texts = (entry.text for entry in reversed(entries) if isinstance(entry, UserText))
     addresses = dict.fromkeys(chain.from_iterable(map(addresses_in, texts)))
-    return (address for address in addresses if is_picture_address(address) or has_picture(address))
+    private = {address.partition("#")[0] for address in addresses if "#" in address and has_picture(address)}
+    named = (address for address in addresses if address not in private)  # those are shown by their longer address
+    return (address for address in named if is_picture_address(address) or has_picture(address))
 
 
 def _shown(pictures: Mapping[str, Picture | str]) -> list[UserContent]:

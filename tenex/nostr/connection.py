@@ -381,14 +381,16 @@ class ClientConnection:
             if challenge != answered or (why and is_old):
                 self._shown.clear()
                 why = await self._authenticate(self._identity, challenge)
+                if self._shown.get(self._identity.public) is False:
+                    self._traits.refused_keys[self._identity.public] = why
                 if not why:
                     await self._show_more_identities(self._identity, challenge)
                 self._authenticated = (challenge, why, self._loop.time())
             return why
 
-    def was_accepted(self, key: PublicKey) -> bool | None:
-        """Whether the relay has accepted a key of ours here; None if it was not shown, or it gave no clear answer."""
-        return self._shown.get(key)
+    def was_accepted(self, key: PublicKey) -> bool:
+        """Whether the relay has accepted a key of ours here."""
+        return self._shown.get(key) is True
 
     @property
     def was_challenged(self) -> bool:

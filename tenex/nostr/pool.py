@@ -218,6 +218,11 @@ class RelayPool:
         connection = self._relays.get(relay)
         return connection is not None and connection.traits.takes_one_key
 
+    def refused_keys(self, relay: str) -> Mapping[PublicKey, str]:
+        """Our keys that one of the relays has refused at AUTH, each with its answer."""
+        connection = self._relays.get(relay)
+        return connection.traits.refused_keys if connection is not None else {}
+
     async def publish(self, event: Event, relay: str) -> PublishOutcome:
         """Send to one relay until its answer is final; an unknown relay is connected to for this.
 

@@ -304,7 +304,6 @@ class RelayConnection:
     async def _is_accepted_alone(self, key: Key) -> bool:
         """Show a key to the relay on a connection of its own, which ends then; one that is refused is remembered."""
         connection: ClientConnection | None = None
-        why = ""
         try:
             async with asyncio.timeout(self._timeouts.auth_timeout):
                 socket = await self._open()
@@ -321,7 +320,7 @@ class RelayConnection:
                     )
                     async with asyncio.TaskGroup() as group:
                         running = [group.create_task(connection.write()), group.create_task(connection.read())]
-                        why = await connection.authenticate()
+                        await connection.authenticate()
                         for task in running:
                             task.cancel()
                 finally:
@@ -330,12 +329,7 @@ class RelayConnection:
             self._log.info("relay.not_tried", key=key.public[:8], why=printable(f"{type(fault).__name__}: {fault}"))
         except Exception as fault:  # noqa: BLE001 as in `_stay_connected`
             self._failed(fault)
-        if connection is None:
-            return False
-        is_accepted = connection.was_accepted(key.public)
-        if is_accepted is False:
-            self.traits.refused_keys[key.public] = why
-        return bool(is_accepted)
+        return connection is not None and connection.was_accepted(key.public)
 
     async def shows(self, key: Key) -> bool:
         """Show one more of our keys to a relay that knows another by AUTH; see `ClientConnection.shows`."""

@@ -101,7 +101,7 @@ async def run_setup(settings: Settings, where: ProjectPaths, on_step: Callable[[
     text = ""
     for step in steps:
         on_step(line_of([step]))
-        line = [_program(programs.project, step[0]), *step[1:]]
+        line = [_program(programs.project, step[0], settings.workspace.path), *step[1:]]
         ended, text = await _run(programs, line, line_of([step]), ended.log, text)
         if ended.status != 0:
             break
@@ -165,7 +165,7 @@ async def _run(programs: Programs, line: Sequence[str], shown: str, log: Path, b
     return Ended(command=shown, status=outcome.status, sentence=sentence, log=log, output=output), text
 
 
-def _program(project: ProjectEnvironment, name: str) -> str:
+def _program(project: ProjectEnvironment, name: str, entries: Sequence[str]) -> str:
     """The path of a program; one with a slash is in the workspace.
 
     Raises:
@@ -173,10 +173,9 @@ def _program(project: ProjectEnvironment, name: str) -> str:
     """
     found = str(project.root / name) if "/" in name else project.find(name)
     if found is None or not os.access(found, os.X_OK):
-        raise UsageError(
-            f"{name} is not found in the workspace or on its path ({project.search_path()}). Install it, or add its "
-            "folder to workspace.path."
-        )
+        if "/" in name:
+            raise UsageError(f"{name} is not found in {project.root}. Make it there, or correct the command.")
+        raise UsageError(f"The sandbox has no {name}: {next(how_to_get(project, [name], os.environ, entries))}.")
     return found
 
 

@@ -14,7 +14,6 @@ from typing import Final
 
 from pydantic import TypeAdapter, ValidationError
 
-from tenex import __version__
 from tenex.core.ids import ConversationId
 
 from . import atomic
@@ -50,10 +49,11 @@ _FILE: Final = TypeAdapter(File)
 class StatsCache:
     """The figures of a folder's conversations; a new one reads what the last one has saved."""
 
-    def __init__(self, folder: Conversations) -> None:
+    def __init__(self, folder: Conversations, version: str) -> None:
+        """Use a folder's file as this version of the program."""
         self._folder = folder
         self._path = folder.root / NAME
-        self._version = f"{__version__} {VERSION}"
+        self._version = f"{version} {VERSION}"
         self._entries: dict[ConversationId, Entry] = {}
         self._is_changed = False
 

@@ -23,7 +23,7 @@ from tenex.core.effects import Check, Inspect
 from tenex.core.ids import ConversationId
 from tenex.log import get_logger
 
-from . import earlier_tree, process
+from . import earlier_tree, process, stale_bytecode
 from .attribution import as_recorded
 from .check_reports import UNKNOWN, TestCounts, from_output, total
 from .checkpoints import Change, Checkpoints
@@ -257,6 +257,7 @@ class CheckRunner:
                 if view.way is Way.READ_ONLY:
                     raise Refusal(TOO_LARGE)
                 await run_uncancellable(lambda: earlier_tree.show(view, checkpoints, earlier, today))
+            await run_uncancellable(lambda: stale_bytecode.hide(view))
             ran, is_of_report = await self._run_in(view, check, asks_for_reports=True)
             if is_of_report:
                 ran, _ = await self._run_in(view, check, asks_for_reports=False)

@@ -113,8 +113,9 @@ def outside(project: ProjectEnvironment, name: str, environment: Mapping[str, st
 
     What lies in the workspace does not count: agents write there.
     """
+    places = [(folder, toolchain.home) for toolchain in project.toolchains() for folder in toolchain.programs]
     folders = [Path(folder) for folder in environment.get("PATH", "").split(os.pathsep)]
-    places = [(folder, toolchain_of(folder, project.root).home) for folder in folders if folder.is_absolute()]
+    places += [(folder, toolchain_of(folder, project.root).home) for folder in folders if folder.is_absolute()]
     for home in homes_of_user(environment):
         places += [(folder, home) for folder in toolchain_of(home, project.root).programs]
     for folder, entry in places:
@@ -152,13 +153,14 @@ def how_to_get(
         if there is None:
             yield "install it: it is not outside the sandbox either, on PATH or in a known toolchain"
         elif there.entry.replace("~", home, 1) in named:
-            target = Path(os.path.realpath(there.program))
-            if target.parent == there.program.parent:
+            hidden = project.programs().hidden_of(there.program) or there.program
+            entry = _shortened(toolchain_of(hidden.parent, project.root).home, environment)
+            if entry.replace("~", home, 1) in named:
                 yield f"it is {there.program} outside the sandbox: add its own folder to workspace.path"
             else:
-                wanted.append(_shortened(toolchain_of(target.parent, project.root).home, environment))
+                wanted.append(entry)
                 line = path_line(wanted)
-                yield f"it is a link to {target}, which the sandbox does not show: write {line} under [workspace]"
+                yield f"{there.program} needs {hidden}, which the sandbox does not show: write {line} under [workspace]"
         elif there.entry in wanted:
             yield f"it is {there.program} outside the sandbox: the same line shows it"
         else:

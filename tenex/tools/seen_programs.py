@@ -1,7 +1,8 @@
 """Programs on the path, looked up as they are in the sandbox: a link counts if what it leads to is seen there too.
 
 Of a mounted folder the sandbox has the entries. Above one it has empty folders of its own, also where the machine has
-links. So a link is followed name by name, and each place that it leads through has to be one of these two.
+links. So a link is followed name by name, and each place that it leads through has to be one of these two. The
+interpreter that a script names has to be there too.
 """
 
 import os
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 _LINKS: Final = 40  # as many as the kernel follows
+_LONGEST_FIRST_LINE: Final = 256  # as long as the kernel reads
 LINKS_OF_SYSTEM: Final = Path("/etc/alternatives")
 """Where Debian and Fedora lead from a program to the one that is chosen."""
 
@@ -31,8 +33,16 @@ class SeenPrograms:
         """The first program of this name; None where there is none."""
         for folder in self._folders:
             place = folder / name
-            if place.is_file() and os.access(place, os.X_OK) and self._is_seen(place):
+            if place.is_file() and os.access(place, os.X_OK) and self.hidden_of(place) is None:
                 return str(place)
+        return None
+
+    def hidden_of(self, program: Path) -> Path | None:
+        """The file that a program needs and that is not seen: what it is a link to, or its interpreter; else None."""
+        interpreter = _interpreter(program)
+        for place in (program, *((interpreter,) if interpreter is not None else ())):
+            if not self._is_seen(place):
+                return Path(os.path.realpath(place))
         return None
 
     def _is_seen(self, place: Path) -> bool:
@@ -60,3 +70,15 @@ class SeenPrograms:
     def _is_above_mounts(self, place: Path) -> bool:
         assert self._shown is not None
         return any(folder.is_relative_to(place) for folder in self._shown)
+
+
+def _interpreter(program: Path) -> Path | None:
+    """The program that a script names in its first line; None for any other file, and for one that cannot be read."""
+    try:
+        with program.open("rb") as file:
+            line = file.read(_LONGEST_FIRST_LINE).partition(b"\n")[0]
+    except OSError:
+        return None
+    words = line[2:].split() if line.startswith(b"#!") else []
+    named = Path(os.fsdecode(words[0])) if words else Path()
+    return named if named.is_absolute() else None

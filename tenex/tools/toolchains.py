@@ -18,6 +18,9 @@ from .bounded_read import text_or_nothing
 PARTS: Final = ("bin", "lib", "lib64", "libexec", "include", "share", "ssl")
 """Of the folder beside a `bin` only this is seen: it may hold data of somebody too."""
 
+_OF_VENV: Final = "pyvenv.cfg"
+"""By this file Python finds the packages of the virtual environment that it is in."""
+
 _INSTALLED: Final = (*PARTS, "jmods", "release", "conf/security", "boot", "pkg", "src", "VERSION", "go.env", "erts-*")
 """Of an installation in a folder of its own; the other names are those of Java, Maven, Go and Erlang.
 
@@ -230,7 +233,7 @@ def toolchain_of(folder: Path, project: Path) -> Toolchain:
         kinds = [kind for kind in HOMES if _is_kind(home, kind)]
         if kinds:
             return _of_home(home, kinds, project)
-    beside = tuple(_existing(folder.parent, PARTS)) if folder.name == "bin" else ()
+    beside = tuple(_existing(folder.parent, (*PARTS, _OF_VENV))) if folder.name == "bin" else ()
     shown = (folder, *beside) if has_programs(folder) else ()
     return Toolchain(programs=(folder,), shown=shown, private=(), variables={}, home=folder)
 

@@ -24,9 +24,10 @@ from tenex.core.text.state_words import STATES, by_state_word, state_word
 from tenex.core.work.turn import OrchestratorTurn
 from tenex.store.search_words import CLOSE, OPEN
 
+from .lines import line_of
 from .story import Entry
 from .talk import Node, bar_of, end_of_result, items_of
-from .times import when
+from .times import clock, due, when
 
 FOLDER: Final = Path(__file__).parent
 STATIC: Final = FOLDER / "static"
@@ -121,11 +122,6 @@ def local(at: int, form: str = "%Y-%m-%d %H:%M:%S") -> str:
         return str(at)
 
 
-def clock(at: int) -> Markup:
-    """The time of day, with the day as its title."""
-    return Markup('<time title="{}">{}</time>').format(local(at), local(at, "%H:%M:%S"))
-
-
 def day(at: int) -> str:
     """The day of a time in ms."""
     return local(at, "%A, %d %B %Y")
@@ -197,7 +193,9 @@ def environment() -> Environment:
         "count": count,
         "day": day,
         "dollars": dollars,
+        "due": due,
         "duration": duration,
+        "line": line_of,
         "end_of_result": end_of_result,
         "items": items_of,
         "local": local,

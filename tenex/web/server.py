@@ -145,7 +145,7 @@ async def serve(
     disk = Disk()
     try:
         async with open_conversations(settings.store, places.conversations, disk, SystemClock()) as folder:
-            is_loopback = path is None and settings.web.is_loopback
+            is_loopback = path is None and settings.web.is_loopback and not settings.web.hosts  # a proxy has a name
             site = site_of(settings, places, examine, folder, parts, problems, is_loopback=is_loopback)
             await _serve(site, settings, places, port, path, on_ready)
     finally:

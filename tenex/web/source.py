@@ -17,7 +17,6 @@ from tenex.core.ports import Clock
 from tenex.core.projection import Projection, activity_of, project, why_stuck
 from tenex.core.records import Record
 from tenex.core.snapshot import SnapshotRecord
-from tenex.nostr.threading.plain_text import plain_text
 from tenex.operations.asks import Ask, Kind, Replied, asks_of, newest_message, replied_by, replied_to_root
 from tenex.operations.doctor.daemon import problems_in_status
 from tenex.operations.doctor.findings import Finding, PartProblems, fault
@@ -31,6 +30,7 @@ from tenex.store.journal_reader import NEWEST, VIEW
 from tenex.store.search import Choices, Filter, Found
 from tenex.store.stats import Stats, total
 
+from .lines import line_of
 from .outcome import BEGUN, NO_DAEMON, NOT_SEEN, Outcome, outcome_of
 from .story import Entry, Sent, Story, sent_to
 from .talk import Show, chosen
@@ -38,8 +38,8 @@ from .talk import Show, chosen
 ENTRIES: Final = 100
 """Of a story on a page: more would take longer to lay out than to read. Up to twice as many where work is not to be cut
 into two."""
-LOOKED_THROUGH: Final = 20
-"""Files of a journal that one page looks through for what a reader is searching for."""
+LOOKING: Final = 1.0
+"""Seconds after which no earlier file of a journal is looked through; a link goes on from there."""
 PATIENCE: Final = 5.0
 """Seconds for an answer of the daemon, which needs some ms."""
 EFFECT: Final = 4.0
@@ -50,8 +50,6 @@ FILES: Final = 2
 """Files before the newest that are remembered: of the conversations that are looked at, some MiB each."""
 ENDS: Final = 8
 """Ends of conversations that are remembered: some MiB each."""
-WORDS: Final = 1_000
-"""Characters of the last message that a list makes its line of."""
 ASKS: Final = 1_000
 """Conversations of which it is remembered what they wait for."""
 
@@ -193,7 +191,7 @@ class Source:
         """The newest part of a story, that before a record, or that around one; or the newest of what is looked for.
 
         One file of the journal is read, and the one before where that has little to show: so a part of a long story
-        costs as much as of a short one. What is looked for is looked for in some files.
+        costs as much as of a short one. What is looked for is looked for in earlier files too, for a while.
 
         Raises:
             TenexError: it cannot be read, or there is none.
@@ -214,7 +212,8 @@ class Source:
         newest = (await self._end(name)).part
         entries: list[Entry] = []
         earlier = before or newest.last + 1
-        for _ in range(LOOKED_THROUGH):
+        deadline = asyncio.get_running_loop().time() + LOOKING
+        while earlier:
             async with self._reading:
                 records = await self.folder.read_file(name, earlier - 1)
                 _, all_entries = await asyncio.to_thread(story_of, name, records)
@@ -224,7 +223,7 @@ class Source:
             if len(entries) > ENTRIES:
                 entries = entries[-ENTRIES:]
                 earlier = entries[0].seq
-            if not earlier or len(entries) == ENTRIES:
+            if len(entries) == ENTRIES or asyncio.get_running_loop().time() > deadline:
                 break
         return replace(newest, entries=entries, earlier=earlier, is_newest=not before)
 
@@ -496,10 +495,4 @@ def _glimpse(path: Path) -> Glimpse:
     view = json.loads(path.read_bytes())
     messages = view["messages"]
     last = messages[-1] if messages else {}
-    return Glimpse(usage=view["usage"], speaker=str(last.get("from", "")), words=_plain(str(last.get("text", ""))))
-
-
-def _plain(text: str) -> str:
-    """The beginning of a message on one line, without the marks of Markdown."""
-    lines = plain_text(text[:WORDS]).splitlines()
-    return " ".join(" ".join(lines).replace("**", "").replace("`", "").split())[:300]
+    return Glimpse(usage=view["usage"], speaker=str(last.get("from", "")), words=line_of(str(last.get("text", ""))))

@@ -135,6 +135,7 @@ class _Details:
     """What an entry has beside its line; with a head it is one where the transcript has no line."""
 
     head: str = ""
+    text: str = ""
     facts: tuple[str, ...] = ()
     parts: tuple[Part, ...] = ()
     run: str = ""
@@ -191,7 +192,7 @@ class Story:
             at=record.at,
             tone=lines[0].tone if lines else "model",
             head=lines[0].head if lines else details.head,
-            text=shortened(lines[0].text) if lines else "",
+            text=shortened(lines[0].text if lines else details.text),
             facts=details.facts,
             parts=details.parts,
             run=details.run,
@@ -238,8 +239,7 @@ class Story:
                 begun = self._begun.pop(record.turn_id if isinstance(record, r.TurnClosed) else record.run, None)
                 if begun is not None:
                     label = entry.label or begun.label or begun.head
-                    text = entry.text or begun.text
-                    entry = replace(entry, node=begun.seq, under=begun.under, label=label, text=text)
+                    entry = replace(entry, node=begun.seq, under=begun.under, label=label)
         return entry
 
     def _note_way(self, record: r.Record) -> None:
@@ -426,6 +426,7 @@ def _of_turn(turn: OrchestratorTurn | None) -> _Details:
     parts = _parts({"Changed files": "\n".join(turn.changed)})
     return _Details(
         head=f"{turn.turn_id} is over",
+        text=f"{', '.join(turn.agents)} — {turn.reason}",
         facts=amounts(usage),
         parts=parts,
         role="turn",

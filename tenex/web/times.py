@@ -4,6 +4,7 @@ A script of ours (`static/times.js`) writes both again in the zone of the reader
 """
 
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final
 
@@ -16,14 +17,29 @@ WEEK: Final = 7 * DAY
 
 
 def when(at: int) -> Markup:
-    """How long ago a time in ms was; the number where no calendar has it."""
+    """How long ago a time in ms was."""
+    return _time(at, "when", lambda moment: ago(time.time() - at / 1000, moment))
+
+
+def clock(at: int) -> Markup:
+    """The time of day of a time in ms."""
+    return _time(at, "clock", lambda moment: f"{moment.astimezone():%H:%M:%S}")
+
+
+def due(at: int) -> Markup:
+    """The day and the time of day of a time in ms, which may lie ahead."""
+    return _time(at, "due", lambda moment: f"{moment.astimezone():%Y-%m-%d %H:%M}")
+
+
+def _time(at: int, kind: str, text: Callable[[datetime], str]) -> Markup:
+    """A time in some form, with the exact one behind; the number where no calendar has it."""
     try:
         moment = datetime.fromtimestamp(at / 1000, UTC)
         exact = moment.astimezone().strftime("%A, %d %B %Y, %H:%M:%S %Z")
     except (OverflowError, ValueError, OSError):
         return Markup("{}").format(at)
-    return Markup('<time class="when" datetime="{}" title="{}">{}</time>').format(
-        moment.isoformat(timespec="seconds"), exact, ago(time.time() - at / 1000, moment)
+    return Markup('<time class="{}" datetime="{}" title="{}">{}</time>').format(
+        kind, moment.isoformat(timespec="seconds"), exact, text(moment)
     )
 
 

@@ -165,7 +165,7 @@ def test_without_a_sandbox_only_checks_that_are_set_run(
     ("lines", "words"),
     [
         ("", "No command is set for setup"),
-        ('setup = ["nothing-such"]', "nothing-such is not found in the workspace or on its path"),
+        ('setup = ["nothing-such"]', "The sandbox has no nothing-such: install it"),
         ('setup = ["./gone"]', "./gone is not found"),
     ],
 )

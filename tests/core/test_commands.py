@@ -163,10 +163,11 @@ def test_what_is_a_command_and_what_is_talk(text: str, command: Command | None) 
     assert parse(text) == command
 
 
-def test_help_names_every_command() -> None:
+def test_help_names_every_command_but_those_of_other_kinds_of_conversation() -> None:
     scenario = Scenario(Router({}), diligent)
     scenario.user_writes("/help")
-    assert sorted(re.findall(r"^/(\w+)", scenario.sent_texts()[-1], re.MULTILINE)) == sorted(slash_commands())
+    shown = re.findall(r"^/(\w+)", scenario.sent_texts()[-1], re.MULTILINE)
+    assert sorted(shown) == sorted(slash_commands().keys() - {"set", "pause"})
 
 
 def test_a_row_is_all_that_a_command_needs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -442,8 +443,8 @@ def test_retry_runs_the_last_turn_again_without_the_router_once_no_one_is_at_wor
         ("new", "/frobnicate it", "waiting", "There is no command /frobnicate. `/help` lists them. Nothing was"),
         ("waiting", "/stop", "waiting", "Nothing is running."),
         ("ended", "/stop", "ended", "Nothing is running."),
-        ("ended", "/retry", "ended", "This cycle is over; just write what is next."),
-        ("ended", "/continue", "ended", "This cycle is over; just write what is next."),
+        ("ended", "/retry", "ended", "This work is over; just write what is next."),
+        ("ended", "/continue", "ended", "This work is over; just write what is next."),
     ],
 )
 def test_where_nothing_is_under_way_a_command_begins_nothing(
@@ -462,7 +463,7 @@ def test_new_ends_the_cycle_whatever_runs_and_the_next_message_begins_another(st
     scenario.user_writes("/new")
     assert scenario.conversation.cycle.status == "ended"
     assert in_flight(scenario) == []
-    assert scenario.sent_texts()[-1] == "Done. Your next message begins a new cycle."
+    assert scenario.sent_texts()[-1] == "Done. Your next message begins something new."
     cycle = scenario.conversation.cycle.number
     scenario.router = Router(route(None, "project-manager"), WAITS)
     scenario.user_writes("something else")

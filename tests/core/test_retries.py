@@ -188,7 +188,7 @@ def test_a_run_that_reaches_the_limit_of_the_cycle_ends_and_the_user_is_asked() 
     scenario = Scenario(Router(route("execute", "executor")), lambda *_: reads, config=config).converse("build it")
     assert len(scenario.records(r.ModelResponded)) == 4
     assert [limit.limit for limit in scenario.records(r.LimitReached)] == ["tokens_per_cycle"]
-    assert sum("This cycle has used" in text for text in scenario.sent_texts()) == 1
+    assert sum("This work has used" in text for text in scenario.sent_texts()) == 1
     assert scenario.conversation.cycle.status == "waiting"
     scenario.converse("/continue")
     assert len(scenario.records(r.ModelResponded)) > 4

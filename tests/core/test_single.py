@@ -12,6 +12,7 @@ from tenex.core.effects import ModelCall
 from tenex.core.ids import Millis, PublicKey, Slug
 from tenex.core.messages import ModelStep
 from tenex.core.phases import Phase
+from tenex.core.port_values import UndoOutcome
 from tenex.core.rollback.whole import of_fork
 from tenex.core.signals import RollBack
 from tenex.workflows.single.state import agent_of
@@ -142,6 +143,19 @@ def test_an_agent_that_is_gone_is_reported_and_another_can_be_mentioned() -> Non
     assert agents(scenario) == [("executor",), ("planner",)]
 
 
+def test_the_list_of_commands_has_none_of_phases_and_workflows() -> None:
+    shown = talk("hello", "/help").sent_texts()[-1]
+    assert "/undo" in shown
+    assert not [name for name in ("/quick", "/skip", "/approve ", "/reject", "/set", "/pause") if name in shown]
+
+
+def test_an_undo_names_no_turn() -> None:
+    scenario = talk("hello")
+    scenario.undo = lambda _: UndoOutcome(since="turn-1 (executor)", files=("table.csv",), by_name=("table.csv",))
+    scenario.converse("/undo")
+    assert "1 file changed since before the last work: table.csv." in scenario.sent_texts()[-1]
+
+
 def test_rollback_and_fork_keep_the_agent() -> None:
     scenario = talk("hello", "again")
     first = scenario.records(r.TurnClosed)[0].seq
@@ -156,7 +170,7 @@ def test_rollback_and_fork_keep_the_agent() -> None:
 
 def test_status_names_the_agent_and_no_phase_and_new_begins_another_cycle_with_it() -> None:
     scenario = talk("hello", "/status")
-    assert scenario.sent_texts()[-1].splitlines()[:2] == ["Agent: executor (cycle 1)", "I wait for you."]
+    assert scenario.sent_texts()[-1].splitlines()[:2] == ["Agent: executor", "I wait for you."]
     scenario.converse("/new").converse("something else")
     assert (scenario.conversation.cycle.number, scenario.conversation.cycle.phase) == (2, Phase.EXECUTE)
     assert agents(scenario) == [("executor",)] * 2

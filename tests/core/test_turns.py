@@ -107,7 +107,7 @@ def test_the_cost_of_a_cycle_is_bounded() -> None:
 
     scenario = play_of(building, dear, cost_per_cycle_usd=1.0)
     assert limited(scenario) == "cost_per_cycle"
-    assert "This cycle has cost $1.20 of $1.00." in scenario.sent_texts()[-1]
+    assert "This work has cost $1.20 of $1.00." in scenario.sent_texts()[-1]
     scenario.user_writes("go on")
     assert limited(scenario) == "cost_per_cycle", "words do not make it cheaper"
     scenario.converse("/continue")

@@ -21,6 +21,10 @@ async def test_attested_keys_are_let_in_and_name_their_owner(tmp_path: Path) -> 
             assert daemon.app is not None
             pool = daemon.app.pool
             await until(lambda: "not a relay member" in str(pool.status()[0].refused))
+            _, found, _ = await tenex("--data", data, "doctor")
+            found = " ".join(found.split())
+            assert "it does not let in 1 key of the project, project: restricted: not a relay member" in found
+            assert "rooms attest`; else have them added there" in found
             code, printed, error = await tenex("--data", data, "rooms", "attest", TENEX_OWNER_NSEC=owner.nsec)
             assert (code, printed.count("attested by")) == (0, len(daemon.agent_keys)), error
             assert "The running daemon has read it." in error

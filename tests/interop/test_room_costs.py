@@ -90,6 +90,8 @@ async def test_nothing_is_reported_of_a_key_without_attestation_or_where_the_set
             await attest(folder, "--agent", "executor")
         else:
             await attest(folder)
+        _, found, _ = await tenex("--data", folder.data, "doctor")
+        assert ("are reported: no owner has attested them" in " ".join(found.split())) is is_wanted
         async with serving(folder, place.server):
             name = begin(place.relay, folder, place.room)
             await folder.until(name, "ended")

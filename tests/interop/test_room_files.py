@@ -2,6 +2,7 @@
 
 import struct
 import zlib
+from base64 import b64encode
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
@@ -15,8 +16,9 @@ from tests.kits.daemon_approvals import UNCONFINED
 from tests.kits.room_person import room_person
 from tests.kits.room_relay import Raw, Rules, room_relay
 from tests.service.kit import of_kind
-from tests.service.loopback import folder_with_model, serving
+from tests.service.loopback import MODEL, folder_with_model, serving
 
+SEES = {"TENEX_MODELS__VISION": f'["{MODEL}"]'}
 WORDS = "Here is what you asked for."
 
 
@@ -69,7 +71,7 @@ async def test_a_picture_goes_into_the_room_and_a_file_comes_out_of_it(tmp_path:
             f"x {sha256(PDF).hexdigest()}",
             "filename receipt.pdf",
         ]
-        async with room_person(relay, folder.owner, room) as owner, serving(folder, server):
+        async with room_person(relay, folder.owner, room) as owner, serving(folder, server, **SEES):
             text = f"Draw the plan of this\n\n[receipt.pdf]({address})"
             drawn_by_hand = relay.store.keep(photo, "image/png")
             shown_by = ["imeta", f"url {drawn_by_hand}", "m image/png"]
@@ -81,7 +83,8 @@ async def test_a_picture_goes_into_the_room_and_a_file_comes_out_of_it(tmp_path:
         received, seen = of_kind(folder.records(name), r.MessageRecorded)[0].files
         assert (received.name, received.fault, received.media_type) == ("receipt.pdf", "", "application/pdf")
         assert Path(seen.path).read_bytes() == photo, "without a sandbox the path is that on disk"
-        assert seen.unseen == "models are shown pictures at https addresses"
+        assert (seen.unseen, seen.address) == ("", f"{drawn_by_hand}#{sha256(photo).hexdigest()}")
+        assert b64encode(photo).decode() in str([each.request for each in server.exchanges])
         assert (folder.conversation(name) / "inbox" / "receipt.pdf").read_bytes() == PDF
         assert {key for key, _ in relay.store.reads} <= set(folder.public_keys)
 

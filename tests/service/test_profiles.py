@@ -19,7 +19,7 @@ async def test_the_profile_of_an_agent_is_a_sentence_and_says_whose_it_is(tmp_pa
             profiles = {profile["name"]: profile for profile in found}
     owner = npub(folder.owner.public)
     assert profiles["Executor"]["about"] == (
-        f"An agent of the project tenex of nostr:{owner}, which builds, tests and tidies up in the workspace. It is a "
-        "program, not a person."
+        f"An agent of the project tenex of nostr:{owner}, which changes files, tries out what it made and tidies up in "
+        "the workspace. It is a program, not a person."
     )
     assert all(profile["bot"] is True for profile in profiles.values())

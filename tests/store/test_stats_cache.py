@@ -58,7 +58,7 @@ class Written:
 
         with monkeypatch.context() as patch:
             patch.setattr(Conversations, "read_left", read_left)
-            cache = StatsCache(self.folder)
+            cache = StatsCache(self.folder, "1")
             await cache.load()
             heads = await self.folder.heads()
             stats, missing = await cache.stats(ID, heads[ID])
@@ -113,7 +113,7 @@ async def test_conversations_that_are_gone_leave_the_file(tmp_path: Path, monkey
     await written.append(_unsealed(lived(0).records()))
     await written.stats(monkeypatch)
     assert ID in (tmp_path / NAME).read_text()
-    cache = StatsCache(written.folder)
+    cache = StatsCache(written.folder, "1")
     await cache.load()
     await cache.save({})
     assert ID not in (tmp_path / NAME).read_text()

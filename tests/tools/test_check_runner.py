@@ -125,6 +125,34 @@ def give_time(path: Path, *, seconds: int) -> None:
     os.utime(path, (moment, moment))
 
 
+@pytest.mark.parametrize("way", [Way.OVERLAY, Way.COPY])
+@pytest.mark.parametrize("folder", ["", "package/"])
+async def test_what_was_compiled_in_the_second_of_a_change_fools_no_check(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, folder: str, way: Way
+) -> None:
+    """The compiled file is that of the passing version; length and second are those of the failing one."""
+    monkeypatch.setattr(TurnViews, "way", lambda *_, **__: (way, ()))
+    make_environment(desk.root)
+    name = f"{folder}value.py"
+    put(desk.root, {name: "RIGHT = 1\n", f"{folder}other.py": "RIGHT = 1\n"})
+    source = desk.root / name
+    source.with_name("other.py").touch()
+    moment = source.stat().st_mtime_ns
+    for file in (source, source.with_name("other.py")):
+        py_compile.compile(str(file), doraise=True)
+    other = Path(py_compile.compile(str(source.with_name("other.py"))) or "")
+    put(desk.root, {name: "RIGHT = 0\n"})
+    os.utime(source, ns=(moment, moment))
+    module = name.removesuffix(".py").replace("/", ".")
+    line = f"python -c 'import {module} as module; assert module.RIGHT'"
+    before = seen(desk.root)
+    result = await desk.run(line)
+    assert result.outcome == "failed", result.last_lines
+    assert seen(desk.root) == before, "the workspace has what was compiled"
+    shown = await desk.run(f"test -s {other.relative_to(desk.root)}")
+    assert shown.outcome == "passed", "what is newer than its source is used"
+
+
 async def test_an_old_red_test_has_the_same_name_on_both_trees(desk: Desk) -> None:
     make_environment(desk.root)
     before = desk.write(PROJECT)

@@ -168,13 +168,6 @@ PROJECTS = {
         break_by=("tests.sh", "1 + 1", "1 + 2"),
         programs=("just",),
     ),
-    "task": Small(
-        files={"Taskfile.yml": "version: '3'\ntasks:\n  test:\n    cmds: [sh tests.sh]\n",
-               "tests.sh": "test $((1 + 1)) -eq 2\n"},
-        check="task test",
-        break_by=("tests.sh", "1 + 1", "1 + 2"),
-        programs=("task",),
-    ),
     "deno": Small(
         files={"deno.json": "{}",
                "a_test.ts": 'Deno.test("adds", () => { if (1 + 1 !== 2) throw new Error("no"); });\n'},
@@ -193,12 +186,12 @@ PROJECTS = {
 }  # fmt: skip
 """By the name of the row, and more words where a row has several. That of Rust is in `test_toolchains`."""
 
-BY_FILES = {"java", "dotnet"}
-"""Rows that are not tried with their tools, whose tests need packages of a registry: `test_project_checks` tries
-them on files alone."""
+BY_FILES = {"java", "dotnet", "task"}
+"""Rows that are not tried with their tools: their tests need packages of a registry, and Task is no package of
+Debian. `test_project_checks` tries them on files alone."""
 
 BESIDE = os.environ.get("TENEX_TEST_TOOLS", "")
-"""A folder with programs that the system has not, such as `just`, `task`, `deno` and `bun`."""
+"""A folder with programs that the system has not, such as `just`, `deno` and `bun`."""
 
 
 async def run_check(programs: Programs, check: ProjectCheck) -> Outcome:

@@ -125,6 +125,8 @@ async def test_a_link_counts_if_the_sandbox_shows_what_it_leads_to(workspace: Wo
     for place, target in links.items():
         place.parent.mkdir(parents=True, exist_ok=True)
         place.symlink_to(target)
+    script = program(tools / "bin/scripted")
+    script.write_text(f"#!{tmp_path}/apart/bin/real\n")
     linked = tmp_path / "linked"
     linked.symlink_to(tools / "bin")
     names = ["cli", "system", "apart", "plain", "beside", "twice", "apart2", "through", "loop", "broken", "sh", "cc"]
@@ -133,11 +135,13 @@ async def test_a_link_counts_if_the_sandbox_shows_what_it_leads_to(workspace: Wo
         asked = f"for name in {' '.join(names)}; do command -v $name; done; true"
         printed = (await Bench([shell_tool(programs)]).run(asked)).content
         found = {name: programs.project.find(name) for name in names}
+        found["scripted"] = programs.project.find("scripted")
+        assert "cannot execute" in (await Bench([shell_tool(programs)]).run("scripted")).content
         assert {name for name in names if found[name]} == {
             Path(line).name for line in printed.splitlines() if line[:1] == "/"
         }
         assert all(found[name] for name in ("cli", "plain"))
-        assert not any(found[name] for name in ("apart", "apart2", "through"))
+        assert not [name for name in ("apart", "apart2", "through", "scripted") if found[name]]
 
 
 def test_without_a_sandbox_every_link_counts(root: Path, tmp_path: Path) -> None:
@@ -159,10 +163,10 @@ def test_a_link_out_of_what_is_shown_is_named_with_the_line_that_works(
     entries = [str(tmp_path / "tools")]
     project = ProjectEnvironment(root, tuple(map(Path, entries)))
     (found,) = ecosystems_found(project)
-    (how,) = how_to_get(project, found.missing, {"PATH": entries[0], "HOME": "/nowhere"}, entries)
+    (how,) = how_to_get(project, found.missing, NOWHERE, entries)
     assert found.missing == ("go",)
     assert how == (
-        f"it is a link to {target}, which the sandbox does not show: "
+        f"{entries[0]}/go needs {target}, which the sandbox does not show: "
         f'write path = ["{entries[0]}", "{target.parent}"] under [workspace]'
     )
     assert ProjectEnvironment(root, (Path(entries[0]), target.parent)).find("go") == f"{entries[0]}/go"

@@ -1,5 +1,6 @@
 """Toolchains of a home folder run in the sandbox, and nothing else of the folder is seen there."""
 
+import asyncio
 import os
 import shutil
 import subprocess
@@ -142,6 +143,20 @@ async def test_of_a_folder_without_programs_nothing_is_seen(workspace: Workspace
     assert SECRET not in shown.content.replace(f"grep -rl {SECRET}", "")
     assert "nothing" in shown.content
     assert "settings.xml" not in shown.content
+
+
+@needs_bubblewrap
+async def test_a_program_of_a_virtual_environment_finds_its_packages(workspace: Workspace, tmp_path: Path) -> None:
+    """As one that was installed by `pip` into a folder of its own."""
+    command = ["/usr/bin/python3", "-m", "venv", "--without-pip", str(tmp_path / "apart")]
+    await asyncio.to_thread(subprocess.run, command, check=True)
+    (packages,) = (tmp_path / "apart/lib").glob("python3*/site-packages")
+    put(packages, {"own_package.py": "print('works')\n"})
+    put(tmp_path / "apart", {"bin/tool": f"#!{tmp_path}/apart/bin/python3\nimport own_package\n", "secret": SECRET})
+    (tmp_path / "apart/bin/tool").chmod(0o755)
+    shell = shell_with(workspace, tmp_path / "apart/bin")
+    assert (await shell.run("tool")).content.endswith("Output:\nworks")
+    assert "No such file" in (await shell.run(f"cat {tmp_path}/apart/secret")).content
 
 
 def test_every_kind_is_tested() -> None:

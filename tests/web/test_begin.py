@@ -1,5 +1,6 @@
 """A conversation is begun and steered from the pages, with a daemon that runs, in a real Chromium."""
 
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -83,4 +84,19 @@ async def test_keys_go_through_what_waits_and_answer_it(data: Path, browser: Bro
         await page.keyboard.press("?")
         await page.get_by_role("heading", name="Keys").wait_for()
         await page.keyboard.press("Escape")
+        check(seen, pages)
+
+
+async def test_times_are_those_of_the_zone_of_the_reader(data: Path, browser: Browser) -> None:
+    zone: dict[str, Any] = {"timezone_id": "Asia/Tokyo"}
+    async with served(data) as pages, tab(browser, pages, **zone) as (page, seen):
+        for path, kind in (("/conversations", "when"), (f"/c/{ONE}", "clock")):
+            await page.goto(f"{pages.base}{path}")
+            time = page.locator(f"time.{kind}[data-local]").first
+            await time.wait_for()
+            begun = datetime.fromisoformat(str(await time.get_attribute("datetime")))
+            there = begun.astimezone(timezone(timedelta(hours=9)))
+            assert f"{there:%H:%M:%S}" in str(await time.get_attribute("title"))
+            if kind == "clock":
+                assert await time.inner_text() == f"{there:%H:%M:%S}"
         check(seen, pages)

@@ -19,9 +19,13 @@ from tenex.core.text.foreign import well_formed
 from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.events import is_genuine, sign, to_wire, unsigned_event
 from tenex.nostr.keys import KeyRing
+from tenex.store.format import CONVERSATION
+from tenex.store.journal_reader import peek
+from tenex.web.app import FILES
 from tenex.web.reply import Writer
 from tests.cli.journals import ONE, THREE, TWO, changed, renamed, worked
 from tests.fakes.scenario import reply
+from tests.histories.record import ROOT
 from tests.interop.scripts import HERE, install
 from tests.kits.call_approvals import asked
 from tests.kits.hostile_pages import harmless, poisoned_all
@@ -31,7 +35,7 @@ from tests.kits.web_answers import ADDRESSES
 from tests.service.kit import Folder, ordered
 from tests.service.person import until
 
-from .browser_kit import SHOTS, WIDER, Seen, check, needs_chromium, tab
+from .browser_kit import SHOTS, SIZES, WIDER, Seen, check, needs_chromium, tab
 from .hostile import CORPUS
 from .kit import Served, append, asking, rewrite, served
 
@@ -407,11 +411,12 @@ async def test_hostile_texts_run_nowhere_and_fetch_nothing(data: Path, browser: 
     every = texts()
     await rewrite(data, {ONE: poisoned_all(ONE, harmless(), every), TWO: poisoned_all(TWO, asking().journal, every)})
     async with served(data) as pages, tab(browser, pages) as (page, seen):
+        ours = {f"{pages.base}/static/{name}" for name in FILES}
         for path in ("/", "/conversations", f"/c/{ONE}", f"/c/{TWO}", f"/c/{ONE}/usage"):
             await page.goto(f"{pages.base}{path}")
             await page.locator("main > h1").wait_for()
             await page.locator("main details").evaluate_all("all => all.forEach((each) => { each.open = true; })")
-            assert await page.locator("script").count() == 1
+            assert set(await page.locator("script").evaluate_all("all => all.map((each) => each.src)")) <= ours
             assert await page.locator("img, iframe, object, embed, base, style").count() == 0
         check(seen, pages)
 
@@ -442,8 +447,6 @@ async def test_a_file_that_comes_while_a_page_is_open_is_listed_and_saved(data: 
 
 
 async def test_an_exported_page_opens_as_a_file(data: Path, browser: Browser, tmp_path: Path) -> None:
-    from tenex.store.format import CONVERSATION
-    from tenex.store.journal_reader import peek
     from tenex.web.export import as_html
 
     records = peek(data / "conversations" / ONE / "journal.jsonl", CONVERSATION)
@@ -463,3 +466,84 @@ async def test_an_exported_page_opens_as_a_file(data: Path, browser: Browser, tm
     if SHOTS is not None:
         await page.screenshot(path=Path(SHOTS) / "exported-phone.png")
     await context.close()
+
+
+async def test_a_conversation_is_read_like_a_chat(data: Path, browser: Browser) -> None:
+    """The newest is in view, the reply is at the end of the window, and the work between opens by keyboard."""
+    await append(data, THREE, *renamed(THREE, [recorded("checks")]))
+    async with served(data) as pages, tab(browser, pages) as (page, seen):
+        await page.goto(f"{pages.base}/c/{ONE}")
+        await page.locator(".is-message").last.wait_for()
+        assert await in_view(page, ".is-message >> nth=-1")
+        assert await in_view(page, ".state")
+        assert await in_view(page, ".reply button")
+        await page.mouse.wheel(0, -600)
+        assert await in_view(page, ".reply button")
+
+        await page.goto(f"{pages.base}/c/{THREE}?around=24#s24")
+        failed = page.locator(".work > details[open] .role-check.is-failed .tail").first
+        assert await failed.inner_text() == "test_old"
+        assert await page.locator(".work > details[open]").count() < await page.locator(".work").count()
+        summary = page.locator(".work > details:not([open]) > summary").first
+        await summary.focus()
+        await page.keyboard.press("Enter")
+        more = page.locator(".work > details[open] details[data-src] > summary").last
+        await more.press("Enter")
+        await page.locator(".work details[open]:not([data-src]) pre").last.wait_for()
+        await page.locator("#side .timeline").wait_for()
+        check(seen, pages)
+
+
+async def test_agents_of_one_turn_stand_side_by_side_where_there_is_room(data: Path, browser: Browser) -> None:
+    await append(data, THREE, *renamed(THREE, [recorded("checks")]))
+    for size, are_beside in {"wide": True, "phone": False}.items():
+        async with served(data) as pages, tab(browser, pages, size) as (page, _):
+            await page.goto(f"{pages.base}/c/{THREE}?around=50")
+            await page.locator(".work > details").evaluate_all("all => all.forEach((each) => { each.open = true; })")
+            lanes = page.locator(".lanes").first
+            tops = await lanes.locator(":scope > .role-run").evaluate_all(
+                "all => all.map((each) => each.getBoundingClientRect().top)"
+            )
+            assert len(tops) == 2
+            assert (tops[0] == tops[1]) is are_beside
+
+
+async def test_the_changes_of_a_real_conversation_are_accessible_and_fit(
+    tmp_path: Path, browser: Browser, axe: str
+) -> None:
+    async with embedded_relay() as url:
+        folder = Folder(tmp_path / "data", url)
+        async with ordered(folder), served(folder.data) as pages:
+            name = await folder.write("Create zebra.py that prints xylophone")
+            await folder.until(name, "ended")
+            for size in SIZES:
+                async with tab(browser, pages, size, bypass_csp=True) as (page, _):
+                    await page.goto(f"{pages.base}/c/{name}/changes")
+                    await page.locator(".sides .added").first.wait_for()
+                    assert not await page.evaluate(WIDER)
+                    now = await page.locator(".sides .now").first.bounding_box()
+                    whole = await page.locator(".sides").first.bounding_box()
+                    assert now is not None
+                    assert whole is not None
+                    assert (now["x"] > whole["x"] + 100) is (size == "wide"), "side by side where there is room"
+                    await page.add_script_tag(content=axe)
+                    for scheme, rules in SCHEMES.items():
+                        await page.emulate_media(color_scheme=scheme)
+                        result = await page.evaluate(
+                            "rules => axe.run(rules)", {"resultTypes": ["violations"], **rules}
+                        )
+                        assert result["violations"] == [], (size, scheme)
+                    await page.locator(".by a").first.click()
+                    await page.locator(".entry:has(> .line .ended:target)").wait_for()
+                    assert "write_file" in await page.locator(".entry:has(> .line .ended:target)").inner_text()
+
+
+def recorded(name: str) -> tuple[Any, ...]:
+    return tuple(peek(ROOT / name / "journal.jsonl", CONVERSATION))
+
+
+async def in_view(page: Page, selector: str) -> bool:
+    """Whether all of an element is within the window."""
+    box = await page.locator(selector).bounding_box()
+    height = await page.evaluate("innerHeight")
+    return box is not None and box["y"] >= 0 and box["y"] + box["height"] <= height + 1

@@ -20,6 +20,7 @@ from tenex.web.rendering import markdown, matched, page
 from tenex.web.story import Story
 from tenex.web.talk import checks_of
 from tenex.web.timeline import timeline_of
+from tenex.web.waiting import Stuck
 from tests.cli.journals import ONE, TWO
 from tests.kits.hostile_pages import harmless, poisoned, poisoned_all
 from tests.kits.lived import lived
@@ -31,8 +32,8 @@ from .kit import Page, Served, asking, rewrite, served
 OURS = """
     html head meta title link script body a header nav ul li main p form input button footer span h1 h2 section div
     label textarea details summary svg rect text polyline table caption thead tbody tr th td dl dt dd ol time b pre
-    code mark select option style path bdi
-    aside
+    code mark select option optgroup style path bdi
+    aside dialog kbd
 """
 KNOWN = frozenset(OURS.split()) | {"h3", "h4", "h5", "h6", "em", "strong", "blockquote", "hr", "br"}
 ATTRIBUTES = """
@@ -40,6 +41,7 @@ ATTRIBUTES = """
     tabindex method action value for rows cols maxlength required placeholder selected open data-stream data-part
     data-open data-seq data-under data-node data-src hidden d
     text-anchor scope width height x y rx viewbox points title autocomplete spellcheck http-equiv start
+    datetime autofocus label
 """
 
 
@@ -238,10 +240,11 @@ def test_hostile_names_and_calls_that_wait_are_only_text() -> None:
             ask = Ask(conversation=ONE, title=text, since=Millis(1), seq=3, replied=REPLIED, **values)
             frame: dict[str, Any] = {"base": "/b", "form": lambda _purpose: "n", "sign": False}
             frame |= {"asks": [ask], "decisions": [ask], "turns": [], "notices": [text], "is_cut": False, "open": 1}
+            stuck = Stuck(conversation=ONE, title=text, status="held", reasons=[text], remedy=text, command="continue")
             frame |= {
                 "files": [],
                 "problems": [fault(text, text, text)],
-                "stuck": [{"id": ONE, "title": text, "status": "held", "reasons": [text]}],
+                "stuck": [[stuck]],
             }
             made = check(page("story_asks.html", {**frame, "why_not": ""}), "/b")
             assert made.all("button")

@@ -237,7 +237,9 @@ async def test_a_long_story_is_read_a_file_at_a_time(data: Path, monkeypatch: py
     name = scenario.conversation.id
     assert len(list((data / "conversations" / name).glob("journal*.jsonl"))) >= 4
     story = Story(name)
-    everything = [entry.seq for record in scenario.records() for entry in story.take(record)]
+    entries = [entry for record in scenario.records() for entry in story.take(record)]
+    everything = [entry.seq for entry in entries]
+    executors = {entry.seq for entry in entries if entry.has("executor")}
     async with served(data) as pages:
         seqs: list[int] = []
         path = f"/c/{name}"
@@ -247,6 +249,14 @@ async def test_a_long_story_is_read_a_file_at_a_time(data: Path, monkeypatch: py
             earlier = page.all("a", id="earlier")
             path = earlier[0].attributes["href"].removeprefix(pages.site.base) if earlier else ""
         assert seqs == everything
+        found = set[int]()
+        path = f"/c/{name}?find=executor"
+        while path:
+            page = await pages.get(path)
+            found |= set(page.seqs)
+            earlier = page.all("a", id="earlier")
+            path = earlier[0].attributes["href"].removeprefix(pages.site.base) if earlier else ""
+        assert found == executors
         middle = everything[len(everything) // 2]
         around = await pages.get(f"/c/{name}?around={middle}")
         assert middle in around.seqs

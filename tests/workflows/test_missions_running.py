@@ -476,7 +476,7 @@ def test_a_mission_whose_models_have_cost_too_much_pauses_before_its_next_step()
     graph, limits = alone(body), Limits(tokens_per_cycle=100)
     result = play(graph, journal, limits=limits)
     assert (result.outcome, asked) == ("paused", ["one", "two"])
-    assert "This cycle has used 120 tokens of 100" in result.error
+    assert "This work has used 120 tokens of 100" in result.error
     assert [one.limit for one in journal.records() if isinstance(one, r.LimitReached)] == ["tokens_per_cycle"]
     assert play(graph, journal, limits=limits).outcome == "paused"
     assert asked == ["one", "two", "three", "four"]

@@ -7,6 +7,7 @@ than none: it stops nothing and begins paid work.
 
 import re
 from dataclasses import fields, replace
+from itertools import chain
 from typing import Final
 
 from tenex.core import records as r
@@ -429,11 +430,12 @@ def report_undo(transaction: Transaction, outcome: UndoOutcome) -> None:
         r.FilesUndone, request=request.seq, **{spec.name: getattr(outcome, spec.name) for spec in fields(outcome)}
     )
     first = "Nothing is put back yet: there was no list of this. " if request.has_no_list and outcome.files else ""
-    notify(transaction, f"{first}{_undo_answer(outcome)}{_undo_hints(outcome)}")
+    # without phases there is one agent, and no message ever names its turns
+    since = outcome.since if transaction.state.has_phases else "the last work"
+    notify(transaction, f"{first}{_undo_answer(outcome, f'before {since}')}{_undo_hints(outcome)}")
 
 
-def _undo_answer(outcome: UndoOutcome) -> str:
-    moment = f"before {outcome.since}"
+def _undo_answer(outcome: UndoOutcome, moment: str) -> str:
     if outcome.fault:
         return f"Nothing was undone: {outcome.fault}"
     if outcome.restored_tree:
@@ -462,7 +464,7 @@ def end_cycle(transaction: Transaction, decider: Decider) -> None:
     """End the cycle as a user asks."""
     if transaction.state.cycle.status != "ended":
         transaction.add(r.Ended, reason=f"{decider.name} asked to start over", decided_by=decider)
-    notify(transaction, "Done. Your next message begins a new cycle.")
+    notify(transaction, "Done. Your next message begins something new.")
 
 
 def resume(transaction: Transaction, name: str) -> None:
@@ -484,7 +486,7 @@ def resume(transaction: Transaction, name: str) -> None:
     elif state.work.turn is not None or state.cycle.status == "ended":
         notify(
             transaction,
-            "I am at work." if state.work.turn is not None else "This cycle is over; just write what is next.",
+            "I am at work." if state.work.turn is not None else "This work is over; just write what is next.",
         )
     elif not state.cycle.messages and not state.cycle.turns:
         notify(transaction, "There is nothing to go on with yet; write what you want.")
@@ -494,7 +496,7 @@ def resume(transaction: Transaction, name: str) -> None:
 
 
 def help_text(transaction: Transaction) -> str:
-    """All commands, and the names that a message can call."""
+    """The commands that mean something in this conversation, and the names that a message can call."""
     policy = transaction.policy
     agents = ", ".join(sorted(policy.routable))
     begun = ", ".join(sorted(policy.begun_by_mention))
@@ -503,7 +505,9 @@ def help_text(transaction: Transaction) -> str:
     if begun:
         mention += f"; in a new note it begins a conversation of its own: {begun}"
     lines = [HELP, mention]
-    for command in slash_commands().values():
+    own = kind_of_conversation(transaction.state)
+    of_kinds = (kind.commands for kind in all_kinds() if kind is own or kind.name in transaction.state.kinds)
+    for command in chain(COMMANDS, *of_kinds):
         usage = f" {command.usage}" if command.usage else ""
         lines.append(f"/{command.name}{usage}  {command.help}")
     if disabled:
@@ -588,11 +592,11 @@ COMMANDS: Final = (
         counts_as_last_line=True,
     ),
     SlashCommand(name="stop", help="end what is running", carry_out=_give_stop, counts_as_last_line=True),
-    SlashCommand(name="retry", help="run the last turn again", carry_out=_give_retry),
+    SlashCommand(name="retry", help="do the last piece of work again", carry_out=_give_retry),
     SlashCommand(
         name="undo",
-        help="put back the files of the last turn, with `cycle` of this cycle, or those you name; it lists the others "
-        "first",
+        help="put back the files of the last work, with `cycle` of all since your request, or those you name; it lists "
+        "the others first",
         takes_argument=True,
         carry_out=undo,
     ),
@@ -620,7 +624,7 @@ COMMANDS: Final = (
     ),
     SlashCommand(
         name="new",
-        help="end this cycle; your next message begins another",
+        help="end this work; your next message begins something new",
         carry_out=_give_new,
         needless=_why_new_is_needless,
     ),

@@ -70,7 +70,7 @@ def too_many_turns(transaction: Transaction) -> tuple[str, str] | None:
     """The limit and its sentence where too many turns were taken since a user last wrote."""
     turns = transaction.state.cycle.turns_since_user
     if turns >= transaction.policy.limits.turns_per_message:
-        return "turns_per_message", f"I have taken {turns} turns since you last wrote."
+        return "turns_per_message", f"I have worked {turns} times since you last wrote."
     return None
 
 
@@ -82,7 +82,7 @@ def spent(transaction: Transaction) -> tuple[str, str] | None:
     state = transaction.state
     limits = transaction.policy.limits
     used = NO_USAGE if state.is_talk else state.cycle.usage - state.cycle.talk_usage
-    return _over("cycle", "This cycle", used, limits.tokens_per_cycle, limits.cost_per_cycle_usd) or _over(
+    return _over("cycle", "This work", used, limits.tokens_per_cycle, limits.cost_per_cycle_usd) or _over(
         "conversation",
         "This conversation",
         state.totals.usage - state.totals.granted,

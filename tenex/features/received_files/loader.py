@@ -151,7 +151,7 @@ class FileLoader:
         inbox = ConversationFiles(self._inbox_of(conversation))
         name = await self._change(inbox.add, name, data)
         address = file.address
-        if file.encryption is not None:  # anybody may know that address, and name it elsewhere to be shown the picture
+        if not is_open:  # anybody may know that address, and name it elsewhere to be shown the picture
             address = f"{address}#{sha256(data).hexdigest()}"
         received = ReceivedFile(
             address=address,

@@ -1,10 +1,13 @@
 """Has a running daemon say which rooms it knows, join and leave them, and show itself there."""
 
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
 from tenex.app import Application
 from tenex.app.extension import Extension
+from tenex.core.ids import PublicKey
+from tenex.nostr.retry import read_answer
 from tenex.nostr.rooms import Room
 
 from .membership import Membership
@@ -34,7 +37,26 @@ def extend(app: Application) -> Extension:
         """`rooms`: those that a key of the project is a member of."""
         return {"rooms": [as_dict(room) for room in app.rooms.listed()]}
 
+    def not_let_in() -> list[dict[str, Any]]:
+        """The keys that relays refuse at AUTH (`restricted:`, NIP-42), by relay and answer; and which are attested."""
+        by_answer: defaultdict[tuple[str, str], list[PublicKey]] = defaultdict(list)
+        for relay in app.pool.urls:
+            for key, why in app.pool.refused_keys(relay).items():
+                if read_answer(why).prefix == "restricted":
+                    by_answer[relay, why].append(key)
+        attested = app.current.now.attestations
+        return [
+            {
+                "relay": relay,
+                "why": why,
+                "names": sorted(map(app.name_of, keys)),
+                "unattested": sorted(app.name_of(key) for key in keys if key not in attested),
+            }
+            for (relay, why), keys in by_answer.items()
+        ]
+
     return Extension(
+        status={"rooms": not_let_in},
         services={"presence in rooms": presence.run},
         stopping=presence.leave,
         orders={

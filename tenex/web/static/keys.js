@@ -1,5 +1,5 @@
 // Keys that do what a press does; all of it can be done without them. Written text gets its letters.
-const ITEMS = ".ask, .row, .stuck li"; // what j and k go through
+const ITEMS = ".ask, .row, .stuck li, .is-message"; // what j and k go through
 
 const inside = (item) => item?.querySelector("a, button, textarea");
 

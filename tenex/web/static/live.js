@@ -67,7 +67,6 @@ function replace(id, html) {
   const made = parsed(html).getElementById(id);
   if (old && made) {
     old.replaceWith(document.importNode(made, true));
-    document.dispatchEvent(new Event("renewed"));
   }
 }
 
@@ -103,13 +102,11 @@ async function refresh() {
     renewChanged("files", html);
     renewChanged("steer", html);
     document.dispatchEvent(new Event("asks"));
-    document.dispatchEvent(new Event("renewed"));
     return;
   }
   const made = parsed(html).querySelector(part);
   if (made && !old.contains(document.activeElement)) {
     old.replaceWith(document.importNode(made, true));
-    document.dispatchEvent(new Event("renewed"));
   }
 }
 

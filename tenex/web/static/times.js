@@ -21,17 +21,40 @@ function ago(moment) {
   return day.format(moment);
 }
 
+const FORMS = {
+  when: ago,
+  clock: new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" }).format,
+  // as the server writes it: 2026-11-29 14:03
+  due: new Intl.DateTimeFormat("sv-SE", { dateStyle: "short", timeStyle: "short" }).format,
+};
+
 function write() {
-  for (const time of document.querySelectorAll("time.when")) {
-    const moment = new Date(time.dateTime);
-    const text = ago(moment);
-    if (time.textContent !== text) {
-      time.textContent = text;
+  for (const [name, form] of Object.entries(FORMS)) {
+    const again = name === "when" ? "" : ":not([data-local])"; // only how long ago it was changes
+    for (const time of document.querySelectorAll(`time.${name}${again}`)) {
+      const moment = new Date(time.dateTime);
+      const text = form(moment);
+      if (time.textContent !== text) {
+        time.textContent = text;
+      }
+      if (!time.dataset.local) {
+        time.dataset.local = "1";
+        time.title = exact.format(moment);
+      }
     }
-    time.title = exact.format(moment);
   }
 }
 
+let isPlanned = false;
+new MutationObserver(() => {
+  if (!isPlanned) {
+    isPlanned = true;
+    requestAnimationFrame(() => {
+      isPlanned = false;
+      write();
+    });
+  }
+}).observe(document.getElementById("main"), { childList: true, subtree: true });
+
 write();
 setInterval(write, AGAIN);
-document.addEventListener("renewed", write);

@@ -105,6 +105,6 @@ class SingleKind(Kind):
     def status(self, transaction: Transaction) -> list[str]:
         """The agent, then what runs."""
         return [
-            f"Agent: {agent_of(transaction.state)} (cycle {transaction.state.cycle.number})",
-            *activity(transaction, "This cycle has ended."),
+            f"Agent: {agent_of(transaction.state)}",
+            *activity(transaction, "It has done what you asked for."),
         ]

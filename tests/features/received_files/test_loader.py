@@ -415,3 +415,20 @@ async def test_a_file_in_the_store_of_a_relay_is_asked_for_with_an_authorization
     (received,) = await inbox.load(file)
     assert received.fault == f"{DOMAIN} answers HTTP 302"
     assert len(server.asked) == asked + 1
+
+
+async def test_a_picture_for_members_of_a_room_is_given_to_no_one_by_its_address(
+    web: tuple[Server, str], inbox: Inbox
+) -> None:
+    """Models are shown it by an address that only who has the picture can name."""
+    server, base = web
+    address = f"{base}cat.png"
+    inbox.permission = "Nostr e30"
+    (shown,) = await inbox.load(NamedFile(address=address, store="wss://relay.example", room="kitchen"))
+    assert shown.address == f"{address}#{sha256(PNG).hexdigest()}"
+    assert inbox.pictures.has(shown.address)
+    assert not inbox.pictures.has(address)
+    inbox.permission = ""
+    server.body = b"<!doctype html> not for you"
+    (elsewhere,) = await inbox.load(address)
+    assert elsewhere.path == ""
