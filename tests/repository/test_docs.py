@@ -171,8 +171,8 @@ def test_the_commands_that_count_as_a_last_line_are_named() -> None:
     assert set(re.findall(r"`/(\w+)", sentence[1])) == counting
 
 
-def test_the_readme_names_slash_commands_that_exist() -> None:
-    cells = re.findall(r"^\| (`/[^|]*)\|", text_of(ROOT / "README.md"), re.MULTILINE)
+def test_the_guide_of_writing_names_slash_commands_that_exist() -> None:
+    cells = re.findall(r"^\| (`/[^|]*)\|", text_of(ROOT / "docs" / "how-to" / "write.md"), re.MULTILINE)
     names = re.findall(r"`/(\w+)", "".join(cells))
     assert names
     assert set(names) <= set(slash_commands())

@@ -232,8 +232,8 @@ def steps(text: str) -> list[str]:
     return [line.partition("   #")[0].rstrip() for line in commands[begin : begin + 5]]
 
 
-def test_the_five_steps_are_the_same_in_the_unit_and_in_the_readme() -> None:
-    assert steps(UNIT.read_text()) == steps((ROOT / "README.md").read_text())
+def test_the_five_steps_are_the_same_in_the_unit_and_in_the_document() -> None:
+    assert steps(UNIT.read_text()) == steps((ROOT / "docs" / "how-to" / "install.md").read_text())
     assert "'.[relay," in steps(UNIT.read_text())[1]
     assert "config/tenex*.service" in steps(UNIT.read_text())[4]
 

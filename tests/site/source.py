@@ -48,7 +48,7 @@ def _rewritten(text: str, document: Path, known: set[Path], folder: Path) -> str
         if target.startswith("#") or re.match(r"[a-z][a-z0-9+.-]*:", target):
             return match[0]
         path = (document.parent / unquote(target.partition("#")[0])).resolve()
-        if path in known:
+        if path in known or not path.exists():  # the generator reports the second
             return match[0]
         if not path.is_file() or path.suffix not in FILES:
             return words
