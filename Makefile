@@ -80,5 +80,5 @@ release-check: $(DEV)  ## build the sdist and the wheel, check them, install the
 
 clean:  ## remove what was built or installed; conversations, keys and workspace stay
 	rm -rf $(VENV) .venv-* build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
-	rm -rf tests/interop/node_modules tests/interop/.venv-*
+	rm -rf tests/interop/node_modules tests/interop/.venv-* tests/features/acp_agents/npm/*/bin tests/features/acp_agents/npm/*/lib/node_modules
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tenex.app.extension import Extension
     from tenex.operations.doctor.findings import Finding
     from tenex.operations.doctor.runner import Check
+    from tenex.prompting import AgentDefinition
     from tenex.web.site import PagePart
 
 
@@ -63,6 +64,8 @@ class Feature:
     status: Callable[[], Sequence[StatusPart]] = tuple
     pages: Callable[[], Sequence["PagePart"]] = tuple
     """What it adds to the pages of `tenex web`."""
+    about_agent: Callable[["AgentDefinition", Sequence[str]], Sequence[str]] = lambda _, __: ()
+    """Lines of `tenex agents show` about an agent that has these models."""
     tools: Mapping[str, str] = field(default_factory=dict)
     """Tools that agents may have, by name; each with the function that makes it of the settings, as `module:name`."""
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from tenex.cli.main import run
 from tenex.feature import Feature
+from tenex.features.acp_agents.feature import ACP_AGENTS
 from tenex.features.acp_serve.feature import ACP_SERVE
 from tenex.features.approvals.feature import APPROVALS
 from tenex.features.evaluation.feature import EVALUATION
@@ -34,6 +35,7 @@ FEATURES: Final[Sequence[Feature]] = (
     ROOMS,
     MCP_SERVE,
     ACP_SERVE,
+    ACP_AGENTS,
     METRICS,
     TRACES,
     WEB_ACCESS,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tenex.core.ids import PublicKey
-from tenex.core.ports import Files, FileSender, Observer, Quotations, UnsignedEvent
+from tenex.core.ports import Files, FileSender, Model, Observer, Quotations, Tools, UnsignedEvent
 from tenex.nostr.events import Event
 from tenex.nostr.keys import Key
 from tenex.service.control import Handler
@@ -53,6 +53,10 @@ class Extension:
     """Parts of the report of `tenex status`, as JSON."""
     gauges: Callable[[], Iterable["Metric"]] = tuple
     """Numbers that are read at each scrape, where metrics are served."""
+    model: Callable[[Model], Model] | None = None
+    """Makes a model that stands before the daemon's and passes on what is not its own."""
+    tools: Callable[[Tools], Tools] | None = None
+    """Makes what carries out calls of its own tools, and passes on all others."""
     signing: Signing | None = None
     quotations: Callable[[], Quotations] | None = None
     """Makes what finds the words that messages quote; called once the relays are there."""

@@ -29,7 +29,7 @@ from tenex.core.ids import ConversationId, Millis, PublicKey
 from tenex.core.kind import all_kinds
 from tenex.core.people.trust import chat_of, room_of
 from tenex.core.port_values import UndoOutcome
-from tenex.core.ports import Journal, Model, Observer, UnsignedEvent
+from tenex.core.ports import Journal, Model, Observer, Tools, UnsignedEvent
 from tenex.core.records import Record
 from tenex.core.signals import MessageReceived
 from tenex.core.text.amounts import count
@@ -539,7 +539,12 @@ class Application:
         first = self.first
         current = self.current
         clock = self.clock
-        model = self.wrap_model(current)
+        model: Model = current
+        tools: Tools = current
+        for extension in self.extensions:
+            model = extension.model(model) if extension.model is not None else model
+            tools = extension.tools(tools) if extension.tools is not None else tools
+        model = self.wrap_model(model)
         self.daily = DailyLimits(clock, lambda: current.now.policy.limits, lambda: current.now.people, current.quote)
         self.asker = Asker(
             model=model,
@@ -552,7 +557,7 @@ class Application:
         executors = Executors(
             clock=clock,
             model=model,
-            tools=current,
+            tools=tools,
             prompter=current,
             kind_runner=current,
             outbox=Outbox(

@@ -79,8 +79,11 @@ def show(
     if phase or conversation or message:
         raise UsageError("--phase, --conversation and --message need --prompt")
     sections = [f"## In {phase}\n\n{text.strip()}" for phase, text in agent.in_phase.items()]
+    chosen = _row(agent, chosen_by_owners(settings, library), npubs)
+    models = tuple(dict.fromkeys(name for chain in chosen["models"].values() for name in chain))
+    about = [line for feature in given.features for line in feature.about_agent(agent, models)]
     row = {
-        **_row(agent, chosen_by_owners(settings, library), npubs),
+        **chosen,
         "instructions": "\n\n".join((agent.body.strip(), *sections)),
     }
     own = agent.program.graph if agent.program is not None else None
@@ -88,7 +91,10 @@ def show(
     width = max(len(name) for name, _ in facts)
     parts = ["\n".join(f"{name.ljust(width)}  {value}" for name, value in facts)]
     parts += [own.mermaid().rstrip()] if own is not None else []
-    drawn = {"graph": graph_json(own, "when")} if own is not None else {}
+    drawn: dict[str, Any] = {"graph": graph_json(own, "when")} if own is not None else {}
+    if about:
+        parts.append("\n".join(about))
+        drawn["about"] = about
     given.show({**row, **drawn}, "\n\n".join([*parts, row["instructions"]]))
 
 

@@ -3,15 +3,18 @@
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import PublicKey, Slug
+from tenex.core.installation import pip_install
 from tenex.log import get_logger
 from tenex.nostr.keys import Key, KeyRing
 from tenex.plugins.packages import AgentSource, packaged_agents
 from tenex.prompting import PromptLibrary, builtin_prompts
+from tenex.prompting.agents import ACP_TOOLS
 from tenex.settings import ProjectPaths, Settings, suggestion
 from tenex.tools.standard import TOOL_NAMES
 from tenex.tools.tool import Tool
@@ -54,11 +57,26 @@ def load_agents(
             if slug in (PROJECT, OWNER)
         }
     )
+    library = library.without(_without_program(library, TOOL_NAMES if own is None else own.names))
     if any(definition.output is not None for definition in library.definitions.values()):
         from .output_states import checked_outputs  # a quarter of a second that most do not need
 
         library = library.without(checked_outputs(library, where)[1])
     return library if own is None else library.with_tools(own.added)
+
+
+def _without_program(library: PromptLibrary, tools: Collection[str]) -> dict[Slug, list[str]]:
+    """Why agents that are programs cannot be used here, by their slugs."""
+    programs = {slug: agent for slug, agent in library.definitions.items() if agent.acp is not None}
+    if not programs:
+        return {}
+    if not ACP_TOOLS.issubset(tools):
+        why = "this program is without the feature `acp_agents`. Use one that has it, or remove `acp`."
+    elif find_spec("acp") is None:
+        why = f"an agent with `acp` needs the extra `acp`: {pip_install(extra='acp')}"
+    else:
+        return {}
+    return {slug: [f"{agent.source}: {why}"] for slug, agent in programs.items()}
 
 
 def read_library(

@@ -23,6 +23,7 @@ from tenex.nostr.rooms import Answers, RoomRules
 from tenex.nostr.threading.base import Tag
 from tenex.output_states.model import OnProgress
 from tenex.prompting import PromptLibrary
+from tenex.prompting.agents import AcpProgram
 from tenex.prompting.prompter import ConversationPrompter
 from tenex.runtime.notices import Notices
 from tenex.settings import ProjectPaths, Settings, check_paths, reload_settings
@@ -120,6 +121,10 @@ class Configuration:
     prompter: ConversationPrompter
     model: Model
     missions: KindRunner
+    parts: ToolDependencies
+    """What the tools are made of."""
+    programs: Mapping[Slug, AcpProgram] = field(default_factory=dict)
+    """The agents that are programs of others."""
     checks: Checks | None = None
     """None in a preview, in which nothing is run."""
     project_event: str = ""
@@ -260,7 +265,7 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
     check = _check_policy(settings, has_sandbox=ground.has_sandbox, has_rules=has_rules, is_trusted=only_rules)
     methods = {slug: own for slug, own in methods.items() if slug in library.definitions}
     shadow = shadow_of(settings, ground.places, ground.workspace)
-    tools, loaded, checks = _tools(
+    tools, loaded, checks, parts = _tools(
         settings, ground, check, roster.get, methods, shadow, own, library, is_offline=only_rules
     )
     project = replace(
@@ -337,6 +342,8 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
             {slug: (one.graph, one.make_deps(ground.places.workspace)) for slug, one in missions.items()}, ground.ask
         ),
         checks=checks,
+        parts=parts,
+        programs={slug: one.acp for slug, one in library.definitions.items() if one.acp is not None},
     )
 
 
@@ -420,7 +427,7 @@ def _tools(
     library: PromptLibrary,
     *,
     is_offline: bool,
-) -> tuple[ToolRegistry, Loaded, CheckRunner | None]:
+) -> tuple[ToolRegistry, Loaded, CheckRunner | None, ToolDependencies]:
     given = settings.tools
     turns = Transactions(ground.workspace, shadow, ground.background, ground.views)
     where = ground.places
@@ -457,7 +464,7 @@ def _tools(
     tools = [*standard_tools(parts), *loaded.tools]
     registry = ToolRegistry(tools, find_agent, turns, methods=methods, source=ground.mcp_tools)
     if ground.views is None:
-        return registry, loaded, None
+        return registry, loaded, None, parts
     checks = CheckRunner(
         parts.programs or Programs(ground.workspace, shell, ground.views),  # it looks where it may run nothing, too
         shadow,
@@ -465,7 +472,7 @@ def _tools(
         lambda earlier: applying_checks(settings, where, shell.policy, earlier),
         lambda conversation: where.check_logs / conversation,
     )
-    return registry, loaded, checks
+    return registry, loaded, checks, parts
 
 
 def room_rules(settings: Settings) -> RoomRules:

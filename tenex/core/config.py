@@ -111,6 +111,8 @@ class ToolRule:
     """The phases in which it may be used, of those that its access permits; all of them unless given."""
     address: str = ""
     """The argument that holds the address it goes to: what is like a call is one to the same host."""
+    is_exact: bool = False
+    """Whether nothing but the very same call is like a call."""
 
     def needs_of(self, arguments: Mapping[str, Any]) -> tuple[CallNeed, ...]:
         """What a call with these arguments asks for."""
@@ -150,6 +152,9 @@ class Agent:
     """Tools that only it has, by name: the methods of one written in Python."""
     has_output_states: bool = False
     """Whether it answers by output states, whose grammar permits the tools of the phase and no others."""
+    is_program: bool = False
+    """Whether it is a program of others, whose steps are calls that it makes by itself: neither their number nor that
+    they are alike ends its run."""
     is_called_only: bool = False
     """Whether other agents call it and no one routes to it: a class that another agent's Python file links."""
 

@@ -280,6 +280,10 @@ class ModelRequest:
     possible: Mapping[str, Any] | None = None
     """The output schema with nothing but what is possible now, for servers of which it is no part of the prompt."""
     conversation: str = ""
+    run: str = ""
+    """The run whose step it is; "" for the router's."""
+    turn: str = ""
+    cycle: int = 0
     person: str = ""
     """The public key of who it is asked for: waiting calls are served in turn by person."""
     priority: int = 0

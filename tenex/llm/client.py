@@ -51,8 +51,9 @@ class ModelClient:
         """As they are configured, with keys that were read again."""
         self._refused_keys: dict[str, ModelUnavailable] = {}
         """Providers, and models, whose server refused the key, until it has changed or a user wants a try."""
-        self._connections: dict[str, tuple[Provider[Any], ProviderQueue]] = {}
-        """The client and the queue of each provider in use."""
+        self._connections: dict[str, Provider[Any]] = {}
+        """The client of each provider in use."""
+        self._queues: dict[str, ProviderQueue] = {}
         self._replaced: list[Provider[Any]] = []
         """Clients with a key that was refused; calls of theirs may be under way."""
         self._models: dict[str, Model] = {}
@@ -167,7 +168,7 @@ class ModelClient:
         self._providers[provider] = now
         if now.api_key != before.api_key:
             if provider in self._connections:
-                self._replaced.append(self._connections.pop(provider)[0])
+                self._replaced.append(self._connections.pop(provider))
             self._models = {
                 other: model for other, model in self._models.items() if other.partition(":")[0] != provider
             }
@@ -192,31 +193,30 @@ class ModelClient:
 
         config = self._provider(own[0])
         if config.name not in self._connections:
-            queue = ProviderQueue(
-                config.name,
-                concurrency=config.concurrency,
-                requests_per_minute=config.requests_per_minute,
-                tokens_per_minute=config.tokens_per_minute,
-            )
+            self._connections[config.name] = make_provider(config)
+        model = make_model(config, self._connections[config.name], own[1])
+        return self._wrap(ProviderModel(name, self._config, config, model, self.queue(config.name)), config)
+
+    def queue(self, provider: str) -> ProviderQueue:
+        """The queue of a provider's calls, also for those that others make in its name."""
+        if provider not in self._queues:
+            queue = ProviderQueue.of(self._provider(provider))
             if self._daemons > 1:
                 queue.share(self._daemons)
-            self._connections[config.name] = make_provider(config), queue
-
-        provider, queue = self._connections[config.name]
-        model = make_model(config, provider, own[1])
-        return self._wrap(ProviderModel(name, self._config, config, model, queue), config)
+            self._queues[provider] = queue
+        return self._queues[provider]
 
     def share(self, daemons: int) -> None:
         """Keep to the part of each provider's limits that one of so many daemons has."""
         self._daemons = daemons
-        for _, queue in self._connections.values():
+        for queue in self._queues.values():
             queue.share(daemons)
 
     def status(self) -> tuple[ProviderStatus, ...]:
         """The load of each provider in use. Must be called within the event loop."""
         return tuple(
             ProviderStatus(name=name, active=queue.active, waiting=queue.waiting, paused=queue.paused)
-            for name, (_, queue) in self._connections.items()
+            for name, queue in self._queues.items()
         )
 
     async def close(self) -> None:
@@ -227,10 +227,11 @@ class ModelClient:
 
         connections = self._connections
         self._connections = {}
+        self._queues = {}
         self._models = {}
         replaced = self._replaced
         self._replaced = []
-        for provider in [*replaced, *(provider for provider, _ in connections.values())]:
+        for provider in [*replaced, *connections.values()]:
             with suppress(OSError):  # a connection that is gone is closed
                 async with provider:
                     pass

@@ -1,10 +1,11 @@
 """Passes requests of a program of others on to the providers of the settings, with their keys, and measures them.
 
-What can happen to one request, in this order: it is refused (`Rejected`) before anything is sent; the server cannot be
-reached; the server answers with an error, which is passed on with the headers that say when to try again; it answers
-whole; it streams, and each event is passed on when it is complete. The program may leave at any of these moments: then
-the request to the provider is cancelled too. What it has cost is reported once in every case, as it was reported by the
-server or else estimated: where nothing of an answer had come, a server that was asked has read the request.
+What can happen to one request, in this order: it is refused (`Rejected`) before anything is sent; it waits for its turn
+among all calls of the provider, our own too; the server cannot be reached; the server answers with an error, which is
+passed on with the headers that say when to try again; it answers whole; it streams, and each event is passed on when it
+is complete. The program may leave at any of these moments: then the request to the provider is cancelled too. What it
+has cost is reported once in every case, as it was reported by the server or else estimated: where nothing of an answer
+had come, a server that was asked has read the request.
 
 The key is in no answer: a server that refuses it often repeats a part of it, so that answer is replaced.
 """
@@ -15,11 +16,12 @@ import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final
 
 import httpx2
 
-from tenex.core.errors import ConfigurationError
+from tenex.core.errors import ConfigurationError, ModelUnavailable
 from tenex.core.messages import NO_USAGE, Usage
 from tenex.log import get_logger
 
@@ -29,7 +31,8 @@ from .measured_answer import Measure
 from .network import connection_fault
 from .pricing import Bill, bill_for
 from .providers import Destination, Vendor, destination_of
-from .vendor_apis import Api, Asked, Fault, Rejected, error_event, estimated_tokens, read_request
+from .rate_limit import ProviderQueue
+from .vendor_apis import Api, Asked, Fault, Rejected, error_event, read_request
 
 CONNECTING: Final = 15.0
 """Seconds to reach a server, or the company's proxy."""
@@ -44,6 +47,7 @@ _GIVEN_HEADERS: Final = re.compile(
 
 _EVENT_END: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _DATA: Final = re.compile(rb"^data: ?(.*)$", re.MULTILINE)
+_SECONDS: Final = re.compile(r"\d{1,9}(?:\.\d{1,9})?")
 _STATUS_REFUSED: Final = (400, 422)
 """Statuses of servers that do not know `stream_options`."""
 
@@ -70,7 +74,7 @@ class _Served:
     provider: ProviderConfig
     destination: Destination
     bill: Bill
-    turns: asyncio.Semaphore
+    queue: ProviderQueue
     takes_stream_options: bool = True
 
 
@@ -93,8 +97,16 @@ class _Sent:
 class Forwarding:
     """The way from a program to the models that it may use. Belongs to one event loop."""
 
-    def __init__(self, config: ModelClientConfig, models: Sequence[str], on_usage: OnUsage) -> None:
+    def __init__(
+        self,
+        config: ModelClientConfig,
+        models: Sequence[str],
+        on_usage: OnUsage,
+        queue_of: Callable[[str], ProviderQueue] | None = None,
+    ) -> None:
         """Take the full names of models, such as `anthropic:claude-sonnet-5`.
+
+        `queue_of` gives the queue of a provider's calls; without it there are queues for these requests alone.
 
         Raises:
             ConfigurationError: a name is none of a provider of the settings, or programs cannot use that provider.
@@ -103,29 +115,29 @@ class Forwarding:
         self._on_usage = on_usage
         self._client: httpx2.AsyncClient | None = None
         self._served: dict[tuple[Vendor, str], _Served] = {}
-        turns: dict[str, asyncio.Semaphore] = {}
+        own = cache(lambda name: ProviderQueue.of(config.provider(name)))
         for name in models:
-            own = split_name(name)
-            if own is None or name == OFFLINE:
+            parts = split_name(name)
+            if parts is None or name == OFFLINE:
                 raise ConfigurationError([f'"{name}" is no model of a provider; write <provider>:<model>.'])
-            provider = config.provider(own[0])
+            provider = config.provider(parts[0])
             destination = destination_of(provider)
             served = _Served(
                 name=name,
                 provider=provider,
                 destination=destination,
                 bill=bill_for(config, name),
-                turns=turns.setdefault(provider.name, asyncio.Semaphore(provider.concurrency or 64)),
+                queue=(queue_of or own)(provider.name),
             )
-            self._served.setdefault((destination.vendor, own[1]), served)
+            self._served.setdefault((destination.vendor, parts[1]), served)
 
-    def read(self, vendor: Vendor, path: str, body: bytes) -> Asked:
+    async def read(self, vendor: Vendor, path: str, body: bytes) -> Asked:
         """What a program asks for.
 
         Raises:
             Rejected: it may not, or it cannot be read.
         """
-        asked = read_request(vendor, path, body)
+        asked = await asyncio.to_thread(read_request, vendor, path, body)
         if (vendor, asked.model) not in self._served:
             names = ", ".join(sorted(model for of, model in self._served if of == vendor))
             known = f"It may use {names}." if names else "It may use none by this protocol."
@@ -139,7 +151,7 @@ class Forwarding:
         if asked.is_free:
             return NO_USAGE
         served = self._served[asked.vendor, asked.model]
-        return Measure(asked.api, estimated_tokens(asked)).usage(served.provider, served.destination, served.bill)
+        return Measure(asked.api, asked.tokens).usage(served.provider, served.destination, served.bill)
 
     @asynccontextmanager
     async def answer(
@@ -156,30 +168,33 @@ class Forwarding:
             Rejected: no server was reached, or it took too long, or its answer cannot be passed on.
         """
         served = self._served[asked.vendor, asked.model]
-        sent = _Sent(asked=asked, served=served, measure=Measure(asked.api, estimated_tokens(asked)))
+        sent = _Sent(asked=asked, served=served, measure=Measure(asked.api, asked.tokens))
         kept = {name: headers[name] for name in _SENT_HEADERS if name in headers}
         parameters = [(name, value) for name, value in query if name in _SENT_QUERY]
-        loop = asyncio.get_running_loop()
-        async with served.turns:
-            deadline = loop.time() + self._config.timeout
-            try:
-                response = await self._sent(sent, kept, parameters, deadline)
-                passed = await self._passed(sent, response, deadline)
-                async with aclosing(passed.pieces):
-                    yield passed
-            finally:
-                self._report(sent)
-                if sent.response is not None:
-                    await sent.response.aclose()
+        try:
+            async with served.queue.turn(asked.tokens, model=served.name) as turn:
+                deadline = asyncio.get_running_loop().time() + self._config.timeout
+                try:
+                    response = await self._sent(sent, kept, parameters, deadline)
+                    passed = await self._passed(sent, response, deadline)
+                    async with aclosing(passed.pieces):
+                        yield passed
+                finally:
+                    turn.settle(self._report(sent).tokens)
+                    if sent.response is not None:
+                        await sent.response.aclose()
+        except ModelUnavailable as error:  # of the queue
+            raise Rejected(Fault.BUSY, f"{error}.", error.retry_after) from error
 
     async def close(self) -> None:
         """Close the connections."""
         if self._client is not None:
             await self._client.aclose()
 
-    def _report(self, sent: _Sent) -> None:
+    def _report(self, sent: _Sent) -> Usage:
+        """Report what a request has cost."""
         if not sent.is_begun or sent.is_failed or sent.asked.is_free:
-            return
+            return NO_USAGE
         served = sent.served
         usage = sent.measure.usage(served.provider, served.destination, served.bill)
         log.info(
@@ -191,6 +206,7 @@ class Forwarding:
             estimated_tokens=usage.estimated,
         )
         self._on_usage(served.name, usage)
+        return usage
 
     async def _sent(
         self, sent: _Sent, headers: Mapping[str, str], query: list[tuple[str, str]], deadline: float
@@ -222,13 +238,13 @@ class Forwarding:
         if sent.adds_usage:
             body["stream_options"] = {**(options if isinstance(options, dict) else {}), "include_usage": True}
         client = self._opened()
+        # as it was read: of a name that is there twice a server may take another
+        content = await asyncio.to_thread(lambda: json.dumps(body).encode())
         request = client.build_request(
             "POST",
             f"{destination.address}{sent.asked.path}",
             params=tuple(query) or None,
-            content=json.dumps(
-                body
-            ).encode(),  # as it was read: a server could read a name that is there twice otherwise
+            content=content,
             headers={**headers, **destination.headers, "content-type": "application/json"},
         )
         sent.is_begun = True
@@ -266,6 +282,11 @@ class Forwarding:
     async def _passed(self, sent: _Sent, response: httpx2.Response, deadline: float) -> Passed:
         """What the program gets of an answer."""
         sent.is_failed = response.status_code >= 300
+        pause = response.headers.get("retry-after", "")
+        if not sent.is_failed:
+            sent.served.queue.resume(sent.served.name)
+        elif _SECONDS.fullmatch(pause):
+            sent.served.queue.pause(float(pause), sent.served.name)
         if response.status_code == Fault.KEY.status:
             log.warning("proxy.key_refused", provider=sent.served.provider.name)
             where = f"models.providers.{sent.served.provider.name}"
@@ -301,7 +322,8 @@ class Forwarding:
                     if not is_ours:
                         yield event
         except TimeoutError:
-            fault: Rejected = self._too_late(sent)
+            is_over = asyncio.get_running_loop().time() >= deadline
+            fault = self._too_late(sent) if is_over else self._silent(sent)
         except httpx2.HTTPError as error:
             fault = self._unreachable(sent, error)
         else:
@@ -321,7 +343,14 @@ class Forwarding:
 
     def _too_late(self, sent: _Sent) -> Rejected:
         log.warning("proxy.unavailable", model=sent.served.name, reason="timeout")
-        return Rejected(Fault.TIMEOUT, f"{sent.served.name} took longer than models.timeout or models.idle_timeout.")
+        seconds = self._config.timeout
+        sentence = f"{sent.served.name} did not finish its answer within {seconds:g} s, which models.timeout sets."
+        return Rejected(Fault.TIMEOUT, sentence)
+
+    def _silent(self, sent: _Sent) -> Rejected:
+        log.warning("proxy.unavailable", model=sent.served.name, reason="silence")
+        seconds = self._config.idle_timeout
+        return Rejected(Fault.TIMEOUT, f"{sent.served.name} fell silent within its answer for {seconds:g} s.")
 
     def _unreachable(self, sent: _Sent, error: Exception) -> Rejected:
         why = connection_fault(error)

@@ -17,6 +17,8 @@ from tenex.core.effects import Work
 from tenex.core.errors import ModelUnavailable
 from tenex.core.work.fair_queue import GUESTS, FairQueue, waiting_for_turn
 
+from .config import ProviderConfig
+
 MINUTE = 60.0
 
 PATIENCE = 30.0
@@ -186,6 +188,16 @@ class ProviderQueue:
             yield QueueSlot(clock() - began, counted)
         finally:
             self._leave(waiter)
+
+    @classmethod
+    def of(cls, provider: ProviderConfig) -> "ProviderQueue":
+        """The queue with the limits that the settings give a provider."""
+        return cls(
+            provider.name,
+            concurrency=provider.concurrency,
+            requests_per_minute=provider.requests_per_minute,
+            tokens_per_minute=provider.tokens_per_minute,
+        )
 
     def _leave(self, waiter: _Waiter) -> None:
         self.active -= 1

@@ -44,14 +44,17 @@ class Asked:
     is_free: bool
     """Whether it only counts tokens."""
     body: Mapping[str, Any]
+    tokens: int
+    """Estimated, by the bytes of its texts; a picture or a file counts as a large picture."""
 
 
 class Rejected(Exception):
     """A request is not passed on, or got no answer. The text is what the program is shown."""
 
-    def __init__(self, fault: "Fault", sentence: str) -> None:
+    def __init__(self, fault: "Fault", sentence: str, retry_after: float | None = None) -> None:
         super().__init__(sentence)
         self.fault = fault
+        self.retry_after = retry_after
 
 
 class Fault(Enum):
@@ -67,6 +70,7 @@ class Fault(Enum):
     UNKNOWN_MODEL = (404, "invalid_request_error", "model_not_found", "not_found_error", "NOT_FOUND")
     UNKNOWN_PATH = (404, "invalid_request_error", "unknown_url", "not_found_error", "NOT_FOUND")
     TOO_LARGE = (413, "invalid_request_error", "request_too_large", "request_too_large", "INVALID_ARGUMENT")
+    BUSY = (429, "rate_limit_error", "rate_limit_exceeded", "rate_limit_error", "RESOURCE_EXHAUSTED")
     UNAVAILABLE = (502, "server_error", "server_error", "api_error", "UNAVAILABLE")
     TIMEOUT = (504, "server_error", "timeout", "timeout_error", "DEADLINE_EXCEEDED")
 
@@ -100,20 +104,26 @@ _AT_PROVIDER: Final = {
 }
 """Parts of a request by which something runs at the provider, or was stored there."""
 
+MOST_VALUES: Final = 2**20
+"""Brackets and commas of a request, those within texts included: each may be an object of some 100 bytes in memory. The
+largest windows of models hold about a fifth of them."""
 PICTURE_WEIGHT: Final = 1_600 * BYTES_PER_TOKEN
 """Bytes that a picture or a file within a request counts: 1,600 tokens are a large picture of most vendors."""
 
 
 def read_request(vendor: Vendor, path: str, body: bytes) -> Asked:
-    """What a program asks for.
+    """What a program asks for; takes as long as the body is large, so it is called in a thread.
 
     Raises:
         Rejected: the path or the body is none that is passed on.
     """
     api, model, method = _place_of(vendor, path)
+    if body.count(b"{") + body.count(b"[") + body.count(b",") > MOST_VALUES:
+        raise Rejected(Fault.TOO_LARGE, f"The request has more than {MOST_VALUES:,} values.")
     try:
         value = json.loads(body)
         remote = _remote(value)
+        tokens = -(-_weight(value) // BYTES_PER_TOKEN)
     except (ValueError, RecursionError) as error:
         raise Rejected(Fault.INVALID, "The body of the request is no JSON object that can be read.") from error
     if not isinstance(value, dict):
@@ -140,6 +150,7 @@ def read_request(vendor: Vendor, path: str, body: bytes) -> Asked:
         is_streamed=method == "streamGenerateContent" or value.get("stream") is True,
         is_free=method in ("countTokens", "count_tokens"),
         body=value,
+        tokens=tokens,
     )
 
 
@@ -190,11 +201,6 @@ def _remote(value: Any) -> str | None:
         if found is not None:
             return found
     return None
-
-
-def estimated_tokens(asked: Asked) -> int:
-    """The tokens of a request, by the bytes of its texts; a picture or a file counts as a large picture."""
-    return -(-_weight(asked.body) // BYTES_PER_TOKEN)
 
 
 def _weight(value: Any, name: str = "") -> int:

@@ -95,7 +95,7 @@ async def run_setup(settings: Settings, where: ProjectPaths, on_step: Callable[[
     if not steps:
         raise UsageError("No command is set for setup. `tenex workspace show` proposes what tenex.toml may have.")
     given = settings.workspace
-    programs = _programs(settings, where, given.setup_timeout, has_network=given.setup_network)
+    programs = programs_for(settings, where, given.setup_timeout, has_network=given.setup_network)
     runs = ProjectRuns(where.data)
     ended = Ended(command="", status=None, sentence="", log=runs.log_of("setup"), output="")
     text = ""
@@ -116,7 +116,7 @@ async def run_check(check: ProjectCheck, settings: Settings, where: ProjectPaths
         UsageError: there is no workspace, or no sandbox.
         Refusal: too little is free on disk.
     """
-    programs = _programs(settings, where, check.timeout, has_network=settings.tools.shell.network)
+    programs = programs_for(settings, where, check.timeout, has_network=settings.tools.shell.network)
     runs = ProjectRuns(where.data)
     ended, _ = await _run(programs, shell_of(check), check.run, runs.log_of(f"check-{check.name}"), "")
     runs.record(f"check-{check.name}", check.run, ended.status, ended.output)
@@ -127,7 +127,7 @@ def _policy(settings: Settings) -> RunPolicy:
     return shell_policy(settings, has_sandbox=settings.tools.shell.sandbox != "none" and probe_bubblewrap())
 
 
-def _programs(settings: Settings, where: ProjectPaths, seconds: float, *, has_network: bool) -> Programs:
+def programs_for(settings: Settings, where: ProjectPaths, seconds: float, *, has_network: bool) -> Programs:
     """What runs commands for a person.
 
     Raises:

@@ -26,13 +26,16 @@ from tenex.core.config import Agent, AgentKind, ToolRule
 from tenex.core.ids import PublicKey, Slug
 from tenex.core.phases import Phase
 from tenex.core.text.foreign import trimmed
+from tenex.core.work.tool_names import PROGRAM_CALL
 
 from .agent_phases import is_template, read_program, shows_state, template_faults
-from .frontmatter import WORKER_KEYS, FrontMatterReader, OutputTable, choices
+from .frontmatter import NOT_OF_PROGRAMS, WORKER_KEYS, FrontMatterReader, OutputTable, choices
 from .markdown import sections
 
 ALWAYS_OFFERED: Final = frozenset({"complete", "ask", "learn", "search_conversation"})
 """Tools that every agent has where the phase permits them; naming them is allowed and changes nothing."""
+ACP_TOOLS: Final = frozenset({PROGRAM_CALL, "acp_permission"})
+"""The tools as which the calls of an agent that is a program of others, and its requests, are recorded."""
 PYTHON: Final = "python"
 """The output state whose programs the tool of the same name runs."""
 
@@ -54,6 +57,19 @@ class OutputDefinition:
         """Without planning states, or with none permitted, there are neither."""
         most = table.most if table.plan else 0
         return cls(plan=table.plan if most else (), act=table.act, least=table.least, most=most, line=line)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcpProgram:
+    """The program that an agent is; the fields as in `frontmatter.AcpTable`."""
+
+    command: tuple[str, ...]
+    version: str = ""
+    mode: str = ""
+    model: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)
+    pass_env: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +105,8 @@ class AgentDefinition:
     """Instructions for single phases."""
     source: str = ""
     """The file it was read from."""
+    acp: AcpProgram | None = None
+    """The program that it is, where it is one of others; None for an agent that a model answers for."""
     origin: Mapping[str, str] = field(default_factory=dict)
     """Of one that others have published: `author`, `event` and `name` of the definition."""
 
@@ -108,6 +126,7 @@ class AgentDefinition:
             program=self.program,
             methods=self.methods,
             has_output_states=self.output is not None,
+            is_program=self.acp is not None,
             is_called_only=self.is_called_only,
         )
 
@@ -139,6 +158,9 @@ def read_agent(
     for key in WORKER_KEYS if front.kind is AgentKind.ORCHESTRATOR else ():
         if getattr(front, key):
             reader.fault((key,), f"an orchestrator has no {key}: it routes and never works. Remove them.")
+    for key in NOT_OF_PROGRAMS if front.acp is not None else ():
+        if getattr(front, key):
+            reader.fault((key,), f"an agent with `acp` has no {key}: the program decides that. Remove one of them.")
     if len(faults) > known:
         return None
     if is_template(program):
@@ -151,6 +173,7 @@ def read_agent(
     elif front.input:
         reader.fault(("input",), "`input` is a template for agents with `phases` or `state`. Add one of them.")
         return None
+    of_program = sorted(ACP_TOOLS) if front.acp is not None else ()
     return AgentDefinition(
         slug=slug,
         name=front.name,
@@ -158,7 +181,7 @@ def read_agent(
         kind=front.kind,
         use_when=front.use_when,
         phases=tuple(dict.fromkeys(front.in_phases)),
-        tools=tuple(dict.fromkeys(name for item in front.tools for name in item)),
+        tools=tuple(dict.fromkeys([*(name for item in front.tools for name in item), *of_program])),
         program=program,
         input=front.input,
         link_lines={
@@ -171,6 +194,7 @@ def read_agent(
         body=texts[""][0],
         in_phase={phase: text for phase, (text, _) in texts.items() if isinstance(phase, Phase)},
         source=source,
+        acp=None if front.acp is None else AcpProgram(**front.acp.model_dump()),
         origin=front.origin.model_dump() if front.origin is not None else {},
     )
 

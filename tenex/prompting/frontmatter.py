@@ -44,8 +44,10 @@ from tenex.core.phases import Phase
 from tenex.core.text.foreign import character, plain, trimmed
 from tenex.core.text.json_values import faults_of_value
 
-WORKER_KEYS: Final = ("phases", "state", "tools", "agents", "triggers", "input", "output")
+WORKER_KEYS: Final = ("phases", "state", "tools", "agents", "triggers", "input", "output", "acp")
 """Keys that an orchestrator does not have."""
+NOT_OF_PROGRAMS: Final = ("phases", "state", "agents", "input", "output")
+"""Keys that an agent with `acp` does not have."""
 DEFAULT_PLAN: Final = ("thinking", "scratchpad", "inner_monologue")
 DEFAULT_ACT: Final = ("tool_call",)
 DEFAULT_MOST: Final = 3
@@ -233,6 +235,25 @@ class OutputTable(Table):
     most: NonNegativeInt = Field(DEFAULT_MOST, alias="max")
 
 
+class AcpTable(Table):
+    """The program that an agent is, by the Agent Client Protocol, and how it is started."""
+
+    command: Annotated[tuple[Annotated[str, StringConstraints(min_length=1)], ...], Field(min_length=1)]
+    """The program and its arguments."""
+    version: OneLine = ""
+    """What the version that it states has to begin with; "" for any."""
+    mode: OneLine = ""
+    """The mode that is set in each of its sessions, and read back; "" for the one that it begins with."""
+    model: OneLine = ""
+    """What the program calls its model, set and read back likewise."""
+    env: dict[str, str] = {}
+    """Variables; `{openai}`, `{anthropic}` and `{google}` are addresses of the agent's model, `{mcp}` of our tools."""
+    pass_env: Names = ()
+    """Variables of the daemon that it is given, by name."""
+    hosts: Names = ()
+    """The hosts that it may reach; none unless named."""
+
+
 class OriginTable(Table):
     """Which published definition an agent was made of; `name` is the one that its newer versions share."""
 
@@ -257,6 +278,7 @@ class FrontMatter(Table):
     agents: Annotated[tuple[dict[str, SubAgentTable], ...], BeforeValidator(_named_tables)] = ()
     input: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)] = ""
     output: Annotated[OutputTable | None, BeforeValidator(_output)] = None
+    acp: AcpTable | None = None
     origin: OriginTable | None = None
 
     @field_validator("use_when")
@@ -272,6 +294,7 @@ _TABLES: Final[Mapping[str, type[Table]]] = {
     "tools": ToolTable,
     "agents": SubAgentTable,
     "output": OutputTable,
+    "acp": AcpTable,
     "origin": OriginTable,
 }
 

@@ -234,6 +234,11 @@ class BackgroundCommands:
         if command.attending is not None:
             await asyncio.wait([command.attending])
 
+    def add_ending(self, task: "asyncio.Task[None]") -> None:
+        """Have `settled` wait for a task too: it ends a program of a run that is over."""
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
     async def settled(self) -> None:
         """Return once no program of an ended run is left."""
         if self._ending:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from socket import socket
 from typing import Final
 
 from tenex.core.ports import ToolResult
@@ -146,6 +147,19 @@ class Outcome:
         return ToolResult(ok=self.status == 0, content=f"{ended} {shown}", exit_status=status)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Streams:
+    """The ends that a program has of two streams, one in each direction, by which something talks with it."""
+
+    input: socket
+    output: socket
+
+    def close(self) -> None:
+        """Close them here; a second call does nothing."""
+        self.input.close()
+        self.output.close()
+
+
 def drop(_: bytes) -> None:
     """Drop a piece of output."""
 
@@ -227,6 +241,7 @@ async def run(
     umask: int = -1,
     on_output: Callable[[bytes], None] = drop,
     descriptors: Sequence[int] = (),
+    streams: Streams | None = None,
 ) -> Outcome:
     """Run a program to its end, or to the deadline.
 
@@ -244,6 +259,8 @@ async def run(
         umask: of the files it makes; this process's unless given.
         on_output: receives all that it prints, as it comes.
         descriptors: further open files that it gets, by the same numbers.
+        streams: its standard input and standard output, which are closed here once it has them; unless given it reads
+            nothing, and both outputs are one.
     """
     reading, writing = os.pipe()
     output = _Output(most_output)
@@ -252,8 +269,8 @@ async def run(
         try:
             process = await asyncio.create_subprocess_exec(
                 *supervised(command, limits),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=writing,
+                stdin=asyncio.subprocess.DEVNULL if streams is None else streams.input.fileno(),
+                stdout=writing if streams is None else streams.output.fileno(),
                 stderr=writing,
                 cwd=cwd,
                 env=dict(environment),
@@ -263,6 +280,8 @@ async def run(
             )
         finally:
             os.close(writing)
+            if streams is not None:
+                streams.close()
         watching = asyncio.create_task(_watch(process, reserve or DiskReserve()), name=f"disk of {process.pid}")
         try:
             status = await _attend(process, reader, output, deadline, on_output)

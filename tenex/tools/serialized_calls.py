@@ -46,9 +46,10 @@ _log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Outcome:
+class CallOutcome:
     """What a call did to the workspace."""
 
+    after: Snapshot
     touched: tuple[Change, ...] = ()
     others: tuple[bytes, ...] = ()
     """What somebody else changed meanwhile."""
@@ -121,7 +122,7 @@ class Transactions:
                 result = await call()
             except BaseException:
                 seen = writes if own else None
-                await run_uncancellable(lambda: _end(checkpoints, tool, context, before, seen))
+                await run_uncancellable(lambda: end_of_call(checkpoints, tool, context, before, seen))
                 raise
         if own and not result.ok and not writes.before:
             return result  # a refusal has changed nothing
@@ -129,11 +130,13 @@ class Transactions:
         witness: Seen | None = writes if own else None
         if isinstance(result, WitnessedResult):
             witness = result.witness
-        outcome = await run_uncancellable(lambda: _end(checkpoints, tool, context, before, witness, done.touched))
+        outcome = await run_uncancellable(
+            lambda: end_of_call(checkpoints, tool, context, before, witness, done.touched)
+        )
         await self._show_in_view(context, done.touched)
         if outcome is not None:
             result = replace(result, lines=outcome.lines, unchanged=outcome.unchanged)
-        return _with_changes(result, outcome) if tool.access is Access.RUN else result
+        return with_changes(result, outcome) if tool.access is Access.RUN else result
 
     async def _contained(
         self, tool: Tool, context: ExecutionContext, call: Callable[[], Awaitable[ToolResult]]
@@ -180,7 +183,7 @@ class Transactions:
                     else:
                         applied.append(one.path)
             if self._checkpoints is not None and before:
-                outcome = _end(self._checkpoints, tool, context, before, writes)
+                outcome = end_of_call(self._checkpoints, tool, context, before, writes)
                 lines = outcome.lines if outcome is not None else {}
             view.forget([one.path for one in permitted])  # from now on the workspace shows them
         kept_out = [one.path for one in written if one not in permitted]
@@ -282,17 +285,21 @@ def _kept(checkpoints: Checkpoints, moment: str, tool: Tool, context: ExecutionC
     return snapshot
 
 
-def _end(
+def end_of_call(
     checkpoints: Checkpoints,
     tool: Tool,
     context: ExecutionContext,
     before: Snapshot,
     witness: Seen | None,
     touched: Iterable[str] = (),
-) -> _Outcome | None:
-    """Keep what a call left; `touched` are the paths that it says it has changed. None where that is not known."""
+    after: Snapshot | None = None,
+) -> CallOutcome | None:
+    """Keep what a call left; `touched` are the paths that it says it has changed. None where that is not known.
+
+    `after` is the snapshot where it was taken before.
+    """
     try:
-        after = checkpoints.take()
+        after = after or checkpoints.take()
         changed: Sequence[Change] = ()
         others: tuple[bytes, ...] = ()
         is_run = tool.access is Access.RUN
@@ -322,7 +329,7 @@ def _end(
         lines, unchanged = checkpoints.since_beginning(context.conversation_id, context.cycle, after, all_paths)
     except CheckpointFailed as error:  # users are shown the names alone
         _log.warning("checkpoint.lines_unknown", error=str(error), **log_fields(context))
-    return _Outcome(touched=tuple(changed), others=others, lines=lines, unchanged=unchanged)
+    return CallOutcome(after=after, touched=tuple(changed), others=others, lines=lines, unchanged=unchanged)
 
 
 def _summed_up(view: WorkspaceView, paths: Iterable[bytes]) -> list[bytes]:
@@ -356,7 +363,8 @@ def call_message(moment: str, tool: str, context: ExecutionContext) -> str:
     return f"{moment} {tool}\n\n" + "".join(f"{name}: {value}\n" for name, value in about.items())
 
 
-def _with_changes(result: ToolResult, outcome: _Outcome | None) -> ToolResult:
+def with_changes(result: ToolResult, outcome: CallOutcome | None) -> ToolResult:
+    """The result of a call with what it has changed; None where that is not known."""
     if outcome is None:
         return replace(result, content=f"{result.content}\n{_UNKNOWN}", has_outside_effect=True)
     touched = decoded(change.path for change in outcome.touched)

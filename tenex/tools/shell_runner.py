@@ -6,6 +6,7 @@ they write to the view of their turn (`turn_views`), and the workspace stays as 
 """
 
 import asyncio
+import math
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
@@ -122,6 +123,17 @@ class Settled:
     """Whether git knew who commits there."""
     repositories: Sequence[Path] = ()
     """The folders of repositories that were there before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Talk:
+    """What a program has that something talks with as long as it runs."""
+
+    streams: process.Streams
+    home: Path
+    """A folder that it may write to and that stays."""
+    variables: Mapping[str, str]
+    """Of it alone; they may hold secrets, so they are on no command line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,6 +408,55 @@ class Programs:
         ways_out = await asyncio.to_thread(self.ways_out, outcome, witness, settled, needs, shared)
         return f"{ended}{self.remarks(settled)}{ways_out}"
 
+    async def talk(
+        self,
+        command: Sequence[str],
+        context: ExecutionContext,
+        talk: Talk,
+        on_output: Callable[[bytes], None],
+        witness: Witness | None,
+        *,
+        can_write: bool,
+    ) -> process.Outcome:
+        """Run a program to its end that something talks with, beside other calls of its turn.
+
+        Args:
+            command: the program with its arguments.
+            context: of its run; `share` or `TurnNetworks.open` was called for the turn.
+            talk: what it has besides.
+            on_output: receives what it writes to its standard error.
+            witness: of what it writes; needed where it may write to the workspace.
+            can_write: whether it may change the workspace, or the view of its turn in a phase that permits no changes.
+
+        Raises:
+            Refusal: there is no sandbox, too little is free on disk, or the turn has ended.
+        """
+        if self.rules.policy is not RunPolicy.SANDBOXED:
+            raise Refusal("Not started: programs of others run in the sandbox only. `tenex doctor` says what it needs.")
+        root = self.workspace.root
+        of = context.conversation_id
+        run = partial(self._attend, command, root, math.inf, of=of, most_output=0, on_output=on_output, talk=talk)
+        if not can_write:
+            return await run(can_write=False, shared=self.shared_with(context))
+        if is_confined(context.phase):
+            assert self.views is not None, "`share` has refused it"
+            async with self.views.beside(context) as view:
+                return await run(view=view)
+        outcome, _ = await self.execute(
+            command,
+            root,
+            math.inf,
+            witness=witness,
+            of=of,
+            most_output=0,
+            on_output=on_output,
+            shared=self.shared_with(context),
+            talk=talk,
+        )
+        if witness is not None:
+            witness.look()
+        return outcome
+
     def _longer(self, context: ExecutionContext, deadline: float) -> str:
         """How a command gets more time than it had; it begins with a space."""
         if "shell_start" in context.tools:
@@ -512,6 +573,7 @@ class Programs:
         most_output: int = MOST_OUTPUT,
         on_output: Callable[[bytes], None] = process.drop,
         shared: SharedNamespaces | None = None,
+        talk: Talk | None = None,
     ) -> tuple[process.Outcome, Settled]:
         """Run a program that may change the workspace, and take away what it may not leave behind.
 
@@ -540,6 +602,7 @@ class Programs:
                 most_output=most_output,
                 on_output=on_output,
                 shared=shared,
+                talk=talk,
             )
         finally:
             if self.rules.policy is RunPolicy.SANDBOXED:
@@ -564,6 +627,7 @@ class Programs:
         most_output: int = MOST_OUTPUT,
         on_output: Callable[[bytes], None] = process.drop,
         shared: SharedNamespaces | None = None,
+        talk: Talk | None = None,
     ) -> process.Outcome:
         """Run a program to its end; `shared` is what it joins, where that is not of its view.
 
@@ -595,6 +659,7 @@ class Programs:
                         of=of,
                         attempts=attempts,
                         shared=shared,
+                        talk=talk,
                     )
                     wrapped, environment = await asyncio.to_thread(line)
                     outcome = await process.run(
@@ -607,6 +672,7 @@ class Programs:
                         reserve=self.rules.reserve,
                         umask=self.workspace.umask,
                         on_output=on_output,
+                        streams=talk.streams if talk is not None else None,
                         descriptors=[attempts, *joined, *([witness.descriptor] if witness is not None else [])],
                     )
                     return replace(outcome, tried_network=os.fstat(attempts).st_size > 0)
@@ -628,6 +694,7 @@ class Programs:
         of: ConversationId | None,
         attempts: int,
         shared: SharedNamespaces | None,
+        talk: Talk | None,
     ) -> tuple[Sequence[str], dict[str, str]]:
         """The command to run, and the environment to run it in."""
         prefix: list[str] = []
@@ -656,10 +723,15 @@ class Programs:
             for name, _ in _PACKAGE_FOLDERS.values():
                 (self.rules.packages / name).mkdir(parents=True, exist_ok=True)
             opened += [("--bind", folder) for folder in self._packages(is_closed=False).values()]
+        home = sandbox.HOME if talk is None else str(talk.home)
+        environment = self.variables(home, is_closed=not network, write_git=repository is not None)
+        if talk is not None:
+            opened.append(("--bind", talk.home))
+            environment |= {"TMPDIR": "/tmp", **talk.variables}  # noqa: S108 - that of the sandbox
         wrapped = sandbox.wrapped(
             root,
             command,
-            self.variables(sandbox.HOME, is_closed=not network, write_git=repository is not None),
+            environment if talk is None else None,
             cwd=folder,
             can_write=can_write,
             network=network,
@@ -680,7 +752,7 @@ class Programs:
             attempts=-1 if network else attempts,
             joins=shared is not None and shared.has_network and not network,
         )
-        return [*prefix, *wrapped], {}
+        return [*prefix, *wrapped], {} if talk is None else environment
 
 
 def _settle(

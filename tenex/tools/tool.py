@@ -57,6 +57,8 @@ class Tool:
     """The phases in which it may be used, of those that its access permits; all of them unless given."""
     address: str = ""
     """As in `ToolRule.address`."""
+    is_exact: bool = False
+    """As in `ToolRule.is_exact`."""
 
     @property
     def rule(self) -> ToolRule:
@@ -69,6 +71,7 @@ class Tool:
             needs=self.needs,
             phases=self.phases,
             address=self.address,
+            is_exact=self.is_exact,
             why=self.why,
             about=self.about,
             definition=self.definition or digest_of_definition(self.name, self.description, self.parameters),

@@ -11,12 +11,15 @@ from tests.kits.commands import Tenex
 FILES = {
     "researcher": ["researcher.md"],
     "fact-checker": ["fact_checker.py"],
+    "claude": ["claude.md"],
+    "codex": ["codex.md"],
     "critic": ["critic.md", "risks.py"],
+    "opencode": ["opencode.md"],
     "draft-and-review": ["draft-and-review.toml"],
     "mission": ["mission.py"],
     "triage": ["triage.py"],
 }
-AGENTS = ("critic", "fact-checker", "researcher")
+AGENTS = ("claude", "codex", "critic", "fact-checker", "opencode", "researcher")
 ADD = {name: f"agents add --like {name}" if name in AGENTS else f"graph add {name}" for name in FILES}
 
 
@@ -68,7 +71,7 @@ def test_an_agent_is_copied_under_another_name_with_what_it_needs(tenex: Tenex, 
     ("there", "line", "sentence"),
     [
         ("", "graph add unknown", "There is no example 'unknown'. Choose from draft-and-review, mission, triage"),
-        ("", "agents add --like unknown", "'unknown'. Choose from critic, fact-checker, researcher"),
+        ("", "agents add --like unknown", f"'unknown'. Choose from {', '.join(AGENTS)}"),
         ("", "agents add --like critic --kind worker", "--kind is for a new file"),
         ("", "agents add Doubter --like critic", "Did you mean doubter?"),
         ("", "agents add planner --like critic", "planner exists already"),

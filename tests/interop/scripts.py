@@ -31,34 +31,34 @@ Output = dict[str, Any]
 """What a client reports of an event: `heard`, the event itself; `verified`; and what else its library makes of it."""
 
 
-def install() -> None:
-    """Install the packages of the lock file, once for each version of it; skips the test where that cannot be done.
+def install(folder: Path = HERE) -> None:
+    """Install the packages of a folder's lock file, once for each version of it; skips the test where that fails.
 
     Two sessions at a time are one after the other: the lock file is the lock.
     """
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:
-        pytest.skip(f"node {OLDEST} and npm are needed for clients in JavaScript; one is not installed")
+        pytest.skip(f"node {OLDEST} and npm are needed for programs in JavaScript; one is not installed")
     version = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=30, check=True).stdout.strip()
     if int(version.removeprefix("v").split(".")[0]) < OLDEST:
-        pytest.skip(f"node {OLDEST} is needed for clients in JavaScript; this is {version}")
-    wanted = HERE / "package-lock.json"
-    stamp = HERE / "node_modules" / ".installed"
+        pytest.skip(f"node {OLDEST} is needed for programs in JavaScript; this is {version}")
+    wanted = folder / "package-lock.json"
+    stamp = folder / "node_modules" / ".installed"
     with wanted.open("rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         digest = hashlib.sha256(lock.read()).hexdigest()
         if stamp.is_file() and stamp.read_text() == digest:
             return
-        if fault := _npm_ci(npm):
-            pytest.skip(f"the packages of tests/interop cannot be installed: {fault}")
+        if fault := _npm_ci(npm, folder):
+            pytest.skip(f"the packages of {folder.relative_to(HERE.parent)} cannot be installed: {fault}")
         stamp.write_text(digest)
 
 
-def _npm_ci(npm: str) -> str:
+def _npm_ci(npm: str, folder: Path) -> str:
     """Install exactly what is locked, running nothing of it; returns why that failed."""
     words = [npm, "ci", "--prefer-offline", "--ignore-scripts", "--no-audit", "--no-fund"]
     with subprocess.Popen(
-        words, cwd=HERE, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+        words, cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
     ) as process:
         try:
             printed, _ = process.communicate(timeout=INSTALLING)

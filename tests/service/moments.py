@@ -25,6 +25,7 @@ from tenex.core.effects import Check, Inspect
 from tenex.core.ids import Millis
 from tenex.core.messages import ModelRequest, ModelStep
 from tenex.core.ports import ExecutionContext, Model, OnText, PublishOutcome, ToolResult, UnsignedEvent, ignore_text
+from tenex.feature import tools_of
 from tenex.main import FEATURES
 from tenex.nostr import addresses, pool
 from tenex.nostr.compose import Publisher
@@ -276,7 +277,7 @@ def main() -> int:
     if orders.is_here:
         _replace(addresses, "is_public", lambda _: True)
         _replace(asyncio.base_events.BaseEventLoop, "getaddrinfo", _here)
-    settings = load(None, Path(orders.data), env={}, parse_key=parse_public_key)
+    settings = load(None, Path(orders.data), env={}, features=tools_of(FEATURES), parse_key=parse_public_key)
     return 0 if serve(settings, FEATURES, model=Watched(MODELS[orders.model](Path(orders.marks)), moments)) else FORCED
 
 

@@ -224,7 +224,7 @@ def asked_call(call: Call, rule: ToolRule, judgement: Judgement) -> AskedCall:
     prefixes = prefixes_of(rule.name, request.arguments)
     has_code = rule.name in _PROGRAMS or any(name in request.arguments for name in _CODE)
     host = host_of(request.arguments.get(rule.address)) if rule.address else ""
-    has_no_kind = has_code or (bool(rule.address) and not host)
+    has_no_kind = has_code or rule.is_exact or (bool(rule.address) and not host)
     return AskedCall(
         call=request.id,
         tool=rule.name,

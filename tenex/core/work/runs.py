@@ -145,7 +145,14 @@ def stepped(
 
 
 def _has_no_steps_left(run: LiveRun) -> bool:
-    return run.now.steps >= run.transaction.policy.limits.steps_per_run
+    is_program = _is_program(run.transaction, run.now)
+    return not is_program and run.now.steps >= run.transaction.policy.limits.steps_per_run
+
+
+def _is_program(transaction: Transaction, run: Run) -> bool:
+    """Whether its agent is a program of others, which makes its calls by itself."""
+    agent = transaction.policy.roster.get(run.agent)
+    return agent is not None and agent.is_program
 
 
 def _fail_at_step_limit(run: LiveRun) -> None:
@@ -618,7 +625,9 @@ def end_loops(transaction: Transaction) -> None:
     """End the runs that have just made the same call, with the same result, once too often."""
     first = transaction.records[0].seq if transaction.records else transaction.state.next_seq
     while True:
-        wanted = [run for run in transaction.state.work.runs.values() if run.wants is not None and run.wants >= first]
+        runs = transaction.state.work.runs.values()
+        wanted = [run for run in runs if run.wants is not None and run.wants >= first]
+        wanted = [run for run in wanted if not _is_program(transaction, run)]
         loops = ((run, loop_detection.repeated_call(run)) for run in wanted)
         run_id, repeated = next(((run.id, call) for run, call in loops if call is not None), (None, None))
         if run_id is None or repeated is None:

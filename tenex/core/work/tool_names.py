@@ -2,6 +2,9 @@
 
 from typing import Final
 
+PROGRAM_CALL: Final = "acp_call"
+"""The tool as which a call is recorded that an agent makes by itself which is a program of others."""
+
 FIND_TOOLS: Final = "find_tools"
 """The tool by which an agent finds those of servers, where it has too many to be shown all of them."""
 

@@ -16,6 +16,7 @@ is under way, and the request itself. So many requests at once cannot pass a lim
 
 import asyncio
 import hmac
+import math
 import secrets
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -28,9 +29,11 @@ from urllib.parse import parse_qsl
 import uvicorn
 
 from tenex.core.messages import NO_USAGE, ToolSpec, Usage
+from tenex.core.work.fair_queue import STEP
 from tenex.llm.config import ModelClientConfig
 from tenex.llm.forwarding import Forwarding
 from tenex.llm.providers import Vendor
+from tenex.llm.rate_limit import ProviderQueue
 from tenex.llm.vendor_apis import Fault, Rejected, error_body, vendor_of
 from tenex.log import get_logger
 
@@ -41,9 +44,14 @@ MOST_BYTES: Final = 32 * 1024 * 1024
 """Of a request: what Anthropic takes, and more than the others."""
 KEPT_ALIVE: Final = 600
 """Seconds for which an idle connection stays: clients would use one that we end in the same moment."""
+MOST_HELD: Final = 3 * MOST_BYTES
+"""Bytes of requests that are held at once: each takes a few times as much memory while it is read."""
+MOST_CONNECTIONS: Final = 128
 GRACE: Final = 1
 """Seconds in which answers may end when the proxy is closed."""
 
+_NEVER_REPEATED: Final = frozenset({400, 401, 402, 403, 404, 413})
+"""Statuses of refusals that no repetition changes."""
 _PATHS: Final = {"openai": "openai/v1", "anthropic": "anthropic", "google": "google", "mcp": "mcp"}
 
 log = get_logger(__name__)
@@ -78,6 +86,7 @@ class Proxy:
         remaining: Callable[[], Remaining],
         tools: Callable[[], Sequence[ToolSpec]],
         on_tool_call: OnToolCall,
+        queue_of: Callable[[str], ProviderQueue] | None = None,
         hosts: Sequence[str] = (),
     ) -> None:
         """Make it, and serve nothing yet.
@@ -89,20 +98,26 @@ class Proxy:
             remaining: what is left for the run.
             tools: those that are offered to the agent now.
             on_tool_call: carries a call of one of them out.
+            queue_of: gives the queue of a provider's calls (`tenex.llm.client.ModelClient.queue`), in which these wait
+                too; one for this agent alone unless it is given.
             hosts: names, or `name:port`, which it may reach by CONNECT.
 
         Raises:
             ConfigurationError: a model has no provider that programs can use, or a host is none.
         """
         self._listeners = listeners
-        self._forwarding = Forwarding(config, models, self._count)
+        self._forwarding = Forwarding(config, models, self._count, queue_of)
         self._remaining = remaining
         self._bridge = Bridge(tools, on_tool_call)
         self._tunnels = Tunnels(listeners[1], hosts) if hosts else None
+        self.is_over_limit = False
+        """Whether a request was refused because too little is left for it."""
         self._secret = secrets.token_urlsafe(16)
         self._used: dict[str, Usage] = {}
         self._under_way: dict[asyncio.Task[Any], Usage] = {}
         self._requests: set[asyncio.Task[None]] = set()
+        self._held = 0
+        """Bytes of requests."""
         self._serving: asyncio.Task[None] | None = None
         self._server = _Server(
             uvicorn.Config(
@@ -117,6 +132,7 @@ class Proxy:
                 server_header=False,
                 timeout_keep_alive=KEPT_ALIVE,
                 timeout_graceful_shutdown=GRACE,
+                limit_concurrency=MOST_CONNECTIONS,
             )
         )
 
@@ -170,6 +186,7 @@ class Proxy:
         await self._forwarding.close()
 
     async def _serve(self) -> None:
+        STEP.set(None)  # requests wait for turns of their own, not for that of the step in which the proxy was started
         async with self._bridge.running():
             await self._server.serve([self._listeners[0]])
 
@@ -204,9 +221,10 @@ class Proxy:
 
     async def _pass_on(self, vendor: Vendor, path: str, scope: Message, receive: Receive, send: Send) -> None:
         """Pass a request to a model on, until it is answered or the agent leaves."""
+        body = bytearray()
         try:
-            body = await _body(receive)
-            work = asyncio.create_task(self._forward(vendor, path, scope, body, send), name="acp.proxy.forward")
+            await self._read_body(receive, body)
+            work = asyncio.create_task(self._forward(vendor, path, scope, bytes(body), send), name="acp.proxy.forward")
             leaving = asyncio.create_task(_left(receive), name="acp.proxy.leaving")
             try:
                 await asyncio.wait((work, leaving), return_when=asyncio.FIRST_COMPLETED)
@@ -220,9 +238,34 @@ class Proxy:
             return
         except Rejected as rejected:
             log.info("proxy.rejected", vendor=vendor, fault=rejected.fault.name.lower())
-            more = [(b"x-should-retry", b"false")] if rejected.fault.status < 500 else []
-            body = error_body(vendor, rejected.fault, str(rejected))
-            await _send_whole(send, rejected.fault.status, body, "application/json", more)
+            more = [(b"x-should-retry", b"false")] if rejected.fault.status in _NEVER_REPEATED else []
+            if rejected.retry_after is not None:
+                more.append((b"retry-after", b"%d" % math.ceil(rejected.retry_after)))
+            said = error_body(vendor, rejected.fault, str(rejected))
+            await _send_whole(send, rejected.fault.status, said, "application/json", more)
+        finally:
+            self._held -= len(body)
+
+    async def _read_body(self, receive: Receive, body: bytearray) -> None:
+        """Read the body of a request.
+
+        Raises:
+            Rejected: it is too large, or too much is held already.
+            _Left: the agent has ended its connection.
+        """
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise _Left
+            piece = message.get("body", b"")
+            body += piece
+            self._held += len(piece)
+            if len(body) > MOST_BYTES:
+                raise Rejected(Fault.TOO_LARGE, f"The request has more than {MOST_BYTES // 1024**2} MB.")
+            if self._held > MOST_HELD:
+                raise Rejected(Fault.BUSY, "Too much is being sent at once. Try again.", 1)
+            if not message.get("more_body"):
+                return
 
     async def _forward(self, vendor: Vendor, path: str, scope: Message, body: bytes, send: Send) -> None:
         if scope["method"] != "POST":
@@ -230,10 +273,11 @@ class Proxy:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         if headers.get("content-encoding", "identity") != "identity":
             raise Rejected(Fault.INVALID, "Send the request without compression.")
-        asked = self._forwarding.read(vendor, path, body)
+        asked = await self._forwarding.read(vendor, path, body)
         least = self._forwarding.least(asked)
         used = sum((*self._used.values(), *self._under_way.values()), start=NO_USAGE)
         if not self._remaining().covers(used + least):
+            self.is_over_limit = True
             raise Rejected(Fault.LIMIT, "The limit of tokens or money for this run is reached.")
         task = cast("asyncio.Task[Any]", asyncio.current_task())
         self._under_way[task] = least
@@ -251,24 +295,6 @@ class Proxy:
 
 class _Left(Exception):
     """The agent has ended its connection."""
-
-
-async def _body(receive: Receive) -> bytes:
-    """The body of a request.
-
-    Raises:
-        Rejected: it is too large.
-    """
-    body = bytearray()
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise _Left
-        body += message.get("body", b"")
-        if len(body) > MOST_BYTES:
-            raise Rejected(Fault.TOO_LARGE, f"The request has more than {MOST_BYTES // 1024**2} MB.")
-        if not message.get("more_body"):
-            return bytes(body)
 
 
 async def _left(receive: Receive) -> None:

@@ -3,8 +3,8 @@
 What arrives is put into a queue, in its order, and `next_event` takes from its head. Text that nothing has waited for
 grows in its place. Three things make the head wait:
 
-- A call that was begun without arguments waits half a second for them, since agents send them in a second update, and
-  it is journaled as it is first seen. A request for permission or the call's end makes it ready at once.
+- A call that is announced waits half a second to begin or to be asked about: agents send its arguments, or the rest of
+  them, in a second update, and it is journaled as it is first seen.
 - A request for permission waits until the one before it is answered: agents ask several things within milliseconds, and
   a person is asked one.
 - The end of a prompt waits a moment for the last text, which some agents send after it. What comes even later is kept
@@ -53,7 +53,7 @@ from .session_updates import CALL_UPDATES, Calls, Replaying, event_of, options_o
 from .wire import Wire
 
 ARGUMENTS_WITHIN: Final = 0.5
-"""Seconds for the arguments of a call after it was begun: agents send them in the next update, milliseconds later."""
+"""Seconds for the arguments of a call after it was announced: agents send them in an update milliseconds later."""
 LAST_TEXT_WITHIN: Final = 0.2
 """Seconds for text after the answer to a prompt: agents that send it late do so within a tenth of one."""
 CLOSED_WITHIN: Final = 1.0
@@ -74,6 +74,8 @@ class _Permission:
     """A request for permission."""
 
     asked: PermissionAsked
+    said: dict[str, Any]
+    """What the request says of the call."""
     requests: list[int | str]
     """The ids under which the agent waits: two where it has asked the same twice."""
     was_delivered: bool = False
@@ -370,8 +372,7 @@ class Session:
             call = self._calls.merge(update)
             if call is not None and not (self._queue and self._last.call == call.id):
                 is_known = call.id in self._delivered_calls or any(entry.call == call.id for entry in self._queue)
-                waits = not call.arguments and not is_known
-                self._put(_Entry(call=call.id, ready_at=self._after(ARGUMENTS_WITHIN if waits else 0)))
+                self._put(_Entry(call=call.id, ready_at=self._after(0 if is_known else ARGUMENTS_WITHIN)))
             return
         event = event_of(update)
         if isinstance(event, TextPiece):
@@ -382,19 +383,19 @@ class Session:
     def _take_permission(self, request: int | str, parameters: Mapping[str, Any]) -> None:
         said = dict(_mapping(parameters.get("toolCall")))
         said["toolCallId"] = said.get("toolCallId") or f"request-{request}"
-        call = self._calls.merge(said)
         options = options_of(parameters)
-        if call is None or not self._is_prompted or self._is_cancelled or self._died is not None:
+        if not self._is_prompted or self._is_cancelled or self._died is not None:
             self._reply(request, None)
             return
-        for open_one in self._permissions:
-            if (open_one.asked.call, open_one.asked.options) == (call, options):
-                open_one.requests.append(request)
+        for permission in self._permissions:
+            if (permission.said, permission.asked.options) == (said, options):
+                permission.requests.append(request)
                 return
         self._permissions_asked += 1
-        permission = _Permission(PermissionAsked(id=self._permissions_asked, call=call, options=options), [request])
+        asked = PermissionAsked(id=self._permissions_asked, call=self._calls.in_request(said), options=options)
+        permission = _Permission(asked, said, [request])
         self._permissions.append(permission)
-        self._put(_Entry(permission=permission, ready_at=self._after(0 if call.arguments else ARGUMENTS_WITHIN)))
+        self._put(_Entry(permission=permission, ready_at=self._after(ARGUMENTS_WITHIN)))
 
     def _withdraw(self, request: object) -> None:
         for permission in tuple(self._permissions):
@@ -475,7 +476,7 @@ class Session:
                 return None
             self._queue.popleft()
             if permission is not None:
-                permission.asked = replace(permission.asked, call=self._calls[permission.asked.call.id])
+                permission.asked = replace(permission.asked, call=self._calls.in_request(permission.said))
                 permission.was_delivered = True
                 return permission.asked
             if entry.text:
@@ -497,12 +498,14 @@ class Session:
         """Whether what an entry waits for has come before its time."""
         if self._died is not None:
             return True
-        id_ = entry.permission.asked.call.id if entry.permission is not None else entry.call
-        if not id_:
+        if entry.permission is not None:
+            return bool(self._calls.in_request(entry.permission.said).arguments)
+        if not entry.call:
             return False
-        call = self._calls[id_]
-        is_asked = not entry.permission and any(other.asked.call.id == id_ for other in self._permissions)
-        return bool(call.arguments) or call.has_ended or is_asked
+        call = self._calls[entry.call]
+        has_begun = bool(call.arguments) and call.status != "pending"
+        is_asked = any(permission.asked.call.id == call.id for permission in self._permissions)
+        return has_begun or is_asked or call.has_ended
 
     def _drained(self) -> list[Event]:
         """All that is in the queue, at once."""
@@ -572,7 +575,9 @@ class Session:
         self._changed.set()
 
     def _last_words(self) -> str:
-        return (self._process.stderr_tail().strip() or self._wire.stray)[-_SHOWN:]
+        """The last line that the program has written beside the protocol."""
+        lines = (self._process.stderr_tail().strip() or self._wire.stray).splitlines()
+        return lines[-1][:_SHOWN] if lines else ""
 
     # --- waiting -----------------------------------------------------------------------------------------------
 

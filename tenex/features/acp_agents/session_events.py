@@ -75,8 +75,8 @@ class Begin:
 class CallSeen:
     """A call that the agent makes by itself: all that it has said of it so far, merged by id.
 
-    It comes when the agent begins it and after every change. The first one has its arguments where the agent sends
-    them within half a second. It may have ended in its first one.
+    It comes when the agent begins it and after every change. The first one has all arguments that the agent has sent
+    within half a second. It may have ended in its first one.
     """
 
     id: str
@@ -90,7 +90,7 @@ class CallSeen:
     status: str = "pending"
     """pending, in_progress, completed, failed."""
     output: str = ""
-    """The text of its content, else its `rawOutput`."""
+    """The text of its content, else its `rawOutput`; before its end some agents have a description there."""
 
     @property
     def has_ended(self) -> bool:
@@ -115,7 +115,7 @@ class PermissionAsked:
     id: int
     """Its number in this session."""
     call: CallSeen
-    """The call that it is about, with all that was said of that, and of it in the request."""
+    """The call that it is about: in the words of the request, and where that has none, in those of the call."""
     options: tuple[Option, ...]
 
     @property

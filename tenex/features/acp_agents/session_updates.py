@@ -30,19 +30,31 @@ class Calls:
         if not id_:
             return None
         call = self._calls.get(id_, CallSeen(id=id_))
-        arguments = _arguments(update.get("rawInput"))
-        locations = tuple(dict.fromkeys((*_locations(update), *_diffs(update))))
+        locations = (*call.locations, *_locations(update), *_diffs(update))
         call = replace(
             call,
             kind=_text(update, "kind") or call.kind,
             title=_text(update, "title") or call.title,
-            arguments=arguments or call.arguments,
-            locations=tuple(dict.fromkeys((*call.locations, *locations))),
+            arguments={**call.arguments, **arguments_of(update)},
+            locations=tuple(dict.fromkeys(locations)),
             status=_text(update, "status") or call.status,
             output=_output(update) or call.output,
         )
         self._calls[id_] = call
         return call
+
+    def in_request(self, request: Mapping[str, Any]) -> CallSeen:
+        """A call as a request for permission says it: its own words first, else what is known of the call.
+
+        So two requests for the same thing are equal, whatever was known of the call by then.
+        """
+        known = self._calls.get(_text(request, "toolCallId"), CallSeen(id=_text(request, "toolCallId")))
+        return replace(
+            known,
+            kind=_text(request, "kind") or known.kind,
+            title=_text(request, "title") or known.title,
+            arguments=arguments_of(request) or known.arguments,
+        )
 
     def __getitem__(self, id_: str) -> CallSeen:
         return self._calls[id_]
@@ -172,7 +184,9 @@ def content_text(content: object) -> str:
             return ""
 
 
-def _arguments(raw: object) -> Mapping[str, Any]:
+def arguments_of(update: Mapping[str, Any]) -> dict[str, Any]:
+    """What is said of a call's arguments; agents send some of them first, and the others later."""
+    raw = update.get("rawInput")
     if isinstance(raw, dict):
         return raw
     return {} if raw is None or raw == "" else {"value": raw}

@@ -34,6 +34,8 @@ _PIECE: Final = 64 * 1024
 
 log = get_logger(__name__)
 
+_Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
 
 @dataclass(slots=True)
 class Traffic:
@@ -141,20 +143,17 @@ class Tunnels:
             raise _Refused(403, f"{asked[:80]} is not among the hosts of the agent's file.")
         return target
 
-    async def _connected(self, host: str, port: int) -> "_Streams":
+    async def _connected(self, host: str, port: int) -> _Streams:
         try:
             async with asyncio.timeout(ASKING):
                 proxy = _proxy_for(host)
                 if proxy is not None:
                     return await _through(proxy, host, port)
-                return await asyncio.open_connection(await _address(host, port), port)
+                return await _opened(await _addresses(host, port), port)
         except TimeoutError as error:
             raise _Refused(504, f"{host} was not reached in time.") from error
         except OSError as error:
             raise _Refused(502, f"{host} cannot be reached: {error.strerror or type(error).__name__}.") from error
-
-
-_Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 def _target(text: str) -> tuple[str, int]:
@@ -175,15 +174,24 @@ def _target(text: str) -> tuple[str, int]:
     return host, port
 
 
-async def _address(host: str, port: int) -> str:
-    """The address to connect to; only a host that is an address may be a private one."""
+async def _addresses(host: str, port: int) -> Sequence[str]:
+    """The addresses to connect to; only a host that is an address may be a private one."""
     with suppress(ValueError):
-        return str(ip_address(host))
+        return [str(ip_address(host))]
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     addresses = [str(where[0]) for *_, where in found]
     if not addresses or not all(is_public(ip_address(each.partition("%")[0])) for each in addresses):
         raise _Refused(403, f"{host} is not at a public address; name the address itself in the agent's file.")
-    return addresses[0]
+    return addresses
+
+
+async def _opened(addresses: Sequence[str], port: int) -> _Streams:
+    """A connection to the first of these addresses that takes one."""
+    *others, last = addresses
+    for address in others:
+        with suppress(OSError):
+            return await asyncio.open_connection(address, port)
+    return await asyncio.open_connection(last, port)
 
 
 def _proxy_for(host: str) -> SplitResult | None:

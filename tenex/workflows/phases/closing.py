@@ -15,12 +15,14 @@ from typing import Final
 
 from tenex.core.history.reducers import so_far
 from tenex.core.memory.window import in_a_line
+from tenex.core.messages import CallResult
 from tenex.core.phases import PHASES, QUALITY_PHASES, Phase
 from tenex.core.records import Outcome, WorkVerdict
 from tenex.core.state import State
 from tenex.core.text.amounts import count, dollars, duration
 from tenex.core.work.records import Finding
 from tenex.core.work.run import Run
+from tenex.core.work.tool_names import PROGRAM_CALL
 from tenex.core.work.turn import OrchestratorTurn
 from tenex.workflows.phases.state import phases_of
 
@@ -74,7 +76,15 @@ def facts_of_turn(state: State) -> str:
     if turn.has_effect:
         return "" if phases_of(state).executed else NOTHING_CHANGED
     is_answer = phases_of(state).is_question and _newest(state) < turn.seq
-    return "" if turn.ran or is_answer else "No file was changed and nothing was run."
+    if turn.ran or is_answer:
+        return ""
+    return "No file was changed." if _has_own_calls(state) else "No file was changed and nothing was run."
+
+
+def _has_own_calls(state: State) -> bool:
+    """Whether an agent has made calls by itself, as a program of others does: what these have run, no one has seen."""
+    entries = (entry for run in state.work.runs.values() for entry in run.entries)
+    return any(isinstance(entry, CallResult) and entry.tool == PROGRAM_CALL for entry in entries)
 
 
 def last_word(state: State) -> str:

@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -11,6 +11,7 @@ from tenex.core.ids import CallId
 from tenex.core.messages import CallResult, ToolSpec
 from tenex.features.acp_agents.proxy import Proxy, Remaining
 from tenex.llm.config import ModelClientConfig, Price, ProviderConfig
+from tenex.llm.rate_limit import ProviderQueue
 
 from .vendor_server import KEY, VendorServer
 
@@ -85,6 +86,7 @@ async def proxy(
     tools: Sequence[ToolSpec] = (ASK,),
     hosts: Sequence[str] = (),
     calls: Calls | None = None,
+    queue_of: Callable[[str], ProviderQueue] | None = None,
 ) -> AsyncIterator[Proxy]:
     """A proxy for as long as the block lasts."""
     made = Proxy(
@@ -94,6 +96,7 @@ async def proxy(
         remaining=lambda: remaining,
         tools=lambda: tools,
         on_tool_call=calls or Calls(),
+        queue_of=queue_of,
         hosts=hosts,
     )
     await made.start()

@@ -15,8 +15,13 @@ import pytest
 from google import genai
 from google.genai import errors, types
 
+from tenex.core.effects import Work
 from tenex.core.messages import Usage
+from tenex.core.work.fair_queue import STEP, Step
+from tenex.features.acp_agents import proxy as proxy_module
 from tenex.features.acp_agents.proxy import Proxy, Remaining
+from tenex.llm.client import ModelClient
+from tenex.llm.scripted.model import OfflineModel
 
 from .proxy_kit import CHAT, CLAUDE, COST, GEMINI, PRICE, config_for, proxy, with_provider
 from .vendor_server import (
@@ -26,6 +31,7 @@ from .vendor_server import (
     OUTPUT,
     Sent,
     Talk,
+    answer,
     answers,
     chat_chunks,
     message,
@@ -364,6 +370,47 @@ async def test_requests_under_way_count() -> None:
         await server.gone.wait()
 
 
+async def test_requests_wait_in_the_queue_of_our_own_calls() -> None:
+    async with vendor_server() as server:
+        config = with_provider(config_for(server), "claude", concurrency=1)
+        client = ModelClient(config, lambda *_: (), OfflineModel())
+        async with proxy(config, queue_of=client.queue) as made:
+            async with client.queue("claude").turn():
+                asking = asyncio.create_task(by_messages(made))
+                async with asyncio.timeout(20):
+                    while client.queue("claude").waiting == 0:
+                        await asyncio.sleep(0)
+                assert server.requests == []
+            assert await asking == "Hello"
+
+            client.queue("claude").pause(60.5, CLAUDE)
+            with pytest.raises(anthropic.RateLimitError, match="asked to wait") as refused:
+                await ask_claude(made)
+            assert refused.value.response.headers["retry-after"] == "61"
+
+
+async def test_a_pause_that_a_server_asks_for_is_kept() -> None:
+    async def reply(talk: Talk, _: Sent) -> None:
+        await talk.json({"error": {"message": "slow down"}}, status=429, headers={"retry-after": "90"})
+
+    async with vendor_server() as server, proxy(config_for(server)) as made:
+        server.reply = reply
+        for _ in range(2):
+            with pytest.raises(anthropic.RateLimitError):
+                await ask_claude(made)
+        assert len(server.requests) == 1
+        server.reply = answer
+        assert (await ask_claude(made, "test-small")).content, "another model may be asked"
+
+
+async def test_the_step_in_which_the_proxy_was_started_is_not_marked_as_waiting() -> None:
+    step = Step(Work.MODEL, begin=lambda: pytest.fail("it has begun already"))
+    STEP.set(step)
+    async with vendor_server() as server, proxy(config_for(server)) as made:
+        assert await by_messages(made) == "Hello"
+    assert STEP.get() is step
+
+
 # ---- what goes wrong ----------------------------------------------------------------------------------------------
 
 
@@ -452,8 +499,12 @@ async def test_a_stream_that_is_cut_ends_with_an_error_and_counts(ask: Any, erro
     assert used.output_tokens > 0
 
 
-@pytest.mark.parametrize("ask", [by_messages, by_messages_stream], ids=["whole", "stream"])
-async def test_silence_ends_in_time(ask: Any) -> None:
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [(by_messages, "within 0.5 s, which models.timeout sets"), (by_messages_stream, "fell silent within its answer")],
+    ids=["whole", "stream"],
+)
+async def test_silence_ends_in_time(ask: Any, said: str) -> None:
     async def reply(talk: Talk, sent: Sent) -> None:
         if sent.body.get("stream"):
             await talk.begin_events()
@@ -462,7 +513,7 @@ async def test_silence_ends_in_time(ask: Any) -> None:
 
     async with vendor_server() as server, proxy(config_for(server, timeout=0.5, idle_timeout=0.2)) as made:
         server.reply = reply
-        with pytest.raises(anthropic.APIError, match=r"took longer than models\.timeout"):
+        with pytest.raises(anthropic.APIError, match=said):
             await ask(made)
         async with asyncio.timeout(20):
             await server.gone.wait()
@@ -533,6 +584,40 @@ async def test_a_request_that_is_too_large_is_refused() -> None:
         answer = await client.post(f"{made.addresses['anthropic']}/v1/messages", content=body)
         assert answer.status_code == 413
         assert answer.json()["error"]["type"] == "request_too_large"
+
+
+async def test_a_request_of_many_values_is_refused() -> None:
+    async with vendor_server() as server, proxy(config_for(server)) as made, httpx2.AsyncClient(timeout=60) as client:
+        body = b'{"model": "test-claude", "x": [' + b"[]," * 600_000 + b"1]}"
+        answer = await client.post(f"{made.addresses['anthropic']}/v1/messages", content=body)
+        assert answer.status_code == 413
+        assert "values" in answer.json()["error"]["message"]
+
+
+async def test_many_large_requests_at_once_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proxy_module, "MOST_HELD", 2_500)
+
+    async def reply(talk: Talk, _: Sent) -> None:
+        await talk.unless_gone(asyncio.Event().wait())
+
+    async with vendor_server() as server, proxy(config_for(server)) as made, httpx2.AsyncClient(timeout=60) as client:
+        server.reply = reply
+        body = {"model": "test-claude", "x": "y" * 1_000}
+        asking = [
+            asyncio.create_task(client.post(f"{made.addresses['anthropic']}/v1/messages", json=body)) for _ in range(3)
+        ]
+        async with asyncio.timeout(20):
+            done, pending = await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
+        (refused,) = done
+        assert refused.result().status_code == 429
+        assert refused.result().headers["retry-after"] == "1"
+        for task in pending:
+            task.cancel()
+        await asyncio.wait(pending)
+        server.reply = answer
+        async with asyncio.timeout(20):  # until the proxy has seen that they have left
+            while (await client.post(f"{made.addresses['anthropic']}/v1/messages", json=body)).status_code != 200:
+                await asyncio.sleep(0)
 
 
 async def test_a_compressed_answer_is_read_and_passed_on_plain() -> None:

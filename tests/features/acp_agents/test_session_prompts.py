@@ -447,7 +447,11 @@ async def test_silence_ends_a_session_later_in_a_call_and_never_while_it_asks(tm
     async with faulty(tmp_path, clock=clock) as agent:
         await agent.begin()
         await agent.prompt(
-            ["ask", CALL], call_update(status="completed"), began({**CALL, "toolCallId": "c2"}), ["text", "x"], ["hang"]
+            ["ask", CALL],
+            call_update(status="completed"),
+            began({**CALL, "toolCallId": "c2", "status": "in_progress"}),
+            ["text", "x"],
+            ["hang"],
         )
         asked = await asked_by(agent)
         waiting = asyncio.create_task(agent.next())

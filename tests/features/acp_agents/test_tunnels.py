@@ -121,7 +121,7 @@ async def test_a_name_of_a_private_address_is_refused(addresses: list[str], monk
 async def test_a_name_is_reached_at_the_address_that_was_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     async with EchoServer().running() as there, serving(f"Login.Example.:{there.port}") as (_, port):
         loop = asyncio.get_running_loop()
-        answers = [resolving_to("127.0.0.1"), resolving_to("192.0.2.1")]
+        answers = [resolving_to("127.0.0.2", "127.0.0.1"), resolving_to("192.0.2.1")]  # nothing listens at the first
         plain = loop.getaddrinfo
 
         async def getaddrinfo(host: str, port: int, **more: Any) -> Any:
