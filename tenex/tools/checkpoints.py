@@ -145,9 +145,12 @@ def _marks(text: str, size: int) -> Iterator[bytes]:
 class Checkpoints:
     """The checkpoints of one workspace. All methods block; call them off the loop."""
 
-    def __init__(self, folder: Path, root: Path, umask: int = UMASK) -> None:
-        """Take where the repository lies or shall lie, the workspace's real path and its user's umask."""
-        self._git = ShadowGit(folder, root, NEVER_KEPT)
+    def __init__(self, folder: Path, root: Path, umask: int = UMASK, *, reads_only: bool = False) -> None:
+        """Take where the repository lies or shall lie, the workspace's real path and its user's umask.
+
+        With `reads_only` they are those of another process, such as a daemon that is at work in them.
+        """
+        self._git = ShadowGit(folder, root, NEVER_KEPT, reads_only=reads_only)
         self._snapshots = Snapshots(self._git, umask)
         self._umask = umask
         self._root = root

@@ -87,11 +87,15 @@ class GitTooSlow(CheckpointFailed):
 class ShadowGit:
     """One bare repository of ours, with the workspace for a work tree. All methods block; one caller at a time."""
 
-    def __init__(self, folder: Path, root: Path, excludes: Sequence[str]) -> None:
-        """Take where the repository lies or shall lie, the workspace, and patterns that are never kept."""
+    def __init__(self, folder: Path, root: Path, excludes: Sequence[str], *, reads_only: bool = False) -> None:
+        """Take where the repository lies or shall lie, the workspace, and patterns that are never kept.
+
+        With `reads_only` nothing is made, repaired or unlocked: another process may be at work in the repository.
+        """
         self.folder: Final = folder
         self.root: Final = root
         self.exclude: Final = folder / "info" / "exclude"
+        self._reads_only = reads_only
         self._excludes = "".join(f"{pattern}\n" for pattern in excludes)
         self._is_ready = False
         self._deadline = DEADLINE
@@ -153,6 +157,8 @@ class ShadowGit:
         Raises:
             CheckpointFailed: they cannot be dropped.
         """
+        if self._reads_only:
+            return
         with self._repairing():
             for lock in (*self.folder.glob("*.lock"), *(self.folder / "refs").rglob("*.lock")):
                 lock.unlink(missing_ok=True)
@@ -163,6 +169,8 @@ class ShadowGit:
         Raises:
             CheckpointFailed: it cannot be moved.
         """
+        if self._reads_only:
+            raise CheckpointFailed(f"{self.folder}: the checkpoints are damaged")
         aside = self.folder.with_name(f"{self.folder.name}.broken-{time.time_ns()}")
         with self._repairing():
             self.folder.rename(aside)
@@ -178,6 +186,11 @@ class ShadowGit:
             raise CheckpointFailed(f"{self.folder}: the checkpoints cannot be repaired ({error.strerror})") from error
 
     def _prepare(self) -> None:
+        if self._reads_only:
+            if not (self.folder / "HEAD").exists():
+                raise CheckpointFailed(f"{self.folder}: no checkpoint is there yet")
+            self._is_ready = True
+            return
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not (self.folder / "HEAD").exists():

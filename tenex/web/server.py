@@ -285,4 +285,4 @@ def _checkpoints(settings: Settings, places: ProjectPaths) -> Checkpoints | None
     """The checkpoints of the workspace, to be read; None where there are none."""
     workspace = Workspace(places.workspace)
     is_there = settings.tools.checkpoints and places.checkpoints.is_dir() and has_git(workspace.root)
-    return Checkpoints(places.checkpoints, workspace.root) if is_there else None
+    return Checkpoints(places.checkpoints, workspace.root, reads_only=True) if is_there else None

@@ -43,6 +43,8 @@ AXIS: Final = 20
 """Height of the axis."""
 TICK: Final = 70
 """Least space from one time on the axis to the next."""
+LABEL: Final = 52
+"""Width of a time on the axis."""
 STEPS: Final = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 14_400, 43_200, 86_400)
 """Seconds between two times on the axis."""
 
@@ -154,7 +156,7 @@ class _Scale:
         for begin, end in self.parts:
             for at in (begin, *range(begin - begin % step + step, end, step)):
                 x = self.x(at)
-                if x < free:
+                if x < free or x + LABEL > self.width:
                     continue
                 moment = _local(at)
                 today = moment.strftime("%d %b ") if moment is not None else ""

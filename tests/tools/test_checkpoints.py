@@ -226,6 +226,27 @@ def test_who_changed_what_is_in_the_message_of_a_commit(checkpoints: Checkpoints
     ]
 
 
+def test_a_reader_leaves_the_locks_and_files_of_who_is_at_work(
+    checkpoints: Checkpoints, folder: Path, root: Path
+) -> None:
+    assert list(Checkpoints(folder, root, reads_only=True).commits(CONVERSATION)) == []
+    assert not folder.exists()
+
+    put(root, {"a": "1"})
+    checkpoints.keep(checkpoints.take(), CONVERSATION, f"after x\n\nkey: {CONVERSATION}:1\n")
+    locks = [folder / "index.lock", folder / f"{REF}.lock"]
+    for lock in locks:
+        lock.touch()
+    before = picture(folder)
+    assert [each.call for each in Checkpoints(folder, root, reads_only=True).commits(CONVERSATION)] == [1]
+    assert picture(folder) == before
+
+    (folder / "HEAD").write_text("nothing")
+    with pytest.raises(CheckpointFailed):
+        Checkpoints(folder, root, reads_only=True).commits(CONVERSATION)
+    assert [path.name for path in folder.parent.glob("*.broken-*")] == []
+
+
 def test_each_conversation_has_its_own_chain_after_a_restart_and_packing_too(
     checkpoints: Checkpoints, folder: Path, root: Path
 ) -> None:

@@ -20,7 +20,7 @@ from tenex.store.journal_reader import MARK
 from tenex.store.repository import ConversationFolder
 from tenex.web import source
 from tenex.web.story import Story
-from tenex.web.timeline import LEFT, timeline_of
+from tenex.web.timeline import LABEL, LEFT, timeline_of
 from tests.cli.journals import ONE, THREE, TWO, damage
 from tests.fakes.scenario import ALICE
 from tests.histories.record import ROOT
@@ -292,7 +292,7 @@ def test_every_recorded_history_can_be_told_and_drawn(history: Path) -> None:
             assert 0 <= bar.y <= bar.y + bar.height <= each.axis
             assert not bar.seq or bar.seq in seqs, bar
         assert each.ticks
-        assert all(LEFT <= tick.x <= each.width for tick in each.ticks)
+        assert all(LEFT <= tick.x <= each.width - LABEL for tick in each.ticks)
     assert panel is None or panel.left_out >= len(turns) - 3
     closed = [record for record in records if isinstance(record, TurnClosed)]
     assert len([entry for entry in entries if entry.head.endswith(" is over")]) <= len(closed)
