@@ -105,7 +105,7 @@ class Launcher:
             program: what is started.
             context: of its run; the network of its turn is made before (`share_network`).
             home: its home folder, which is there.
-            addresses: what stands for `{openai}` and so on in its variables.
+            addresses: the values of `{openai}` and so on in its variables.
             more: further variables.
             witness: of what it writes, where that is in the workspace.
             is_expert: whether it may change nothing in any phase.
