@@ -78,7 +78,10 @@ class ChangePages:
         """The files that differ, or why that is not known."""
         checkpoints = self.site.checkpoints()
         if checkpoints is None:
-            return [], "Checkpoints are off, or git is missing: it is not known how files differ."
+            return (
+                [],
+                "No checkpoint is kept: no call changed a file yet, or checkpoints are off, or git is missing.",
+            )
 
         def read() -> list[FileChange]:
             changes: list[PathChange] = checkpoints.origins(name, cycle, paths, patience=PATIENCE)

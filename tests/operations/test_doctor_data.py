@@ -49,6 +49,7 @@ from tenex.store.format import CONVERSATION
 from tenex.store.index import Index
 from tenex.store.lock import FolderLock
 from tenex.store.repository import ConversationFolder
+from tenex.store.stats_cache import NAME as STATS
 from tenex.store.verify import VerifyResult
 from tenex.store.view import Views
 from tests.store.kit import StillClock, asked, closed, going_on, started, waits, wrote
@@ -274,6 +275,7 @@ def test_older_conversations_are_not_decoded(stored: Path, monkeypatch: pytest.M
 
 async def test_a_whole_folder_gives_no_finding(stored: Path) -> None:
     write(stored / ROOM / f"{machine.PROBE}abcd1234.tmp")  # of another doctor
+    write(stored / ROOM / STATS, b"{}")  # of `tenex conversations stats`
     assert await examined(stored) == []
 
 

@@ -51,7 +51,8 @@ def demo_model(
         return {"default": OFFLINE}, f"Model: offline, fixed rules, free, {why}"
     chosen, source = (from_options(Options(model=name), keys), "--model") if name else _available(keys)
     if chosen is None:
-        how = source or "For a real one set a vendor's key, such as OPENAI_API_KEY, start Ollama, or use --model."
+        unused = "" if name else source
+        how = unused or "For a real one set a vendor's key, such as OPENAI_API_KEY, start Ollama, or use --model."
         return {"default": OFFLINE}, f"Model: offline, fixed rules, free. {how}"
     return chosen.settings(), f"Model: {chosen.name} ({source}); {request_cost(chosen)}. {other}"
 

@@ -32,6 +32,7 @@ from tenex.store.opening import open_conversations
 from tenex.store.reading import is_all_sound
 from tenex.store.repository import ConversationFolder
 from tenex.store.schema import VERSION, read_only, remove
+from tenex.store.stats_cache import NAME as STATS
 from tenex.store.verify import VerifyResult, verify
 from tenex.store.view_reader import read_view
 
@@ -259,7 +260,7 @@ def _torn(folder: Path, codec: Codec, *, is_running: bool) -> Iterator[Finding]:
 def _foreign(path: Path) -> Iterator[Finding]:
     """What is beside the conversations' folders."""
     name = path.name
-    if name in (FOLDER, LOCK, PROBE) or name.startswith((machine.PROBE, "index.")):
+    if name in (FOLDER, LOCK, PROBE, STATS) or name.startswith((machine.PROBE, "index.")):
         return
     if _LEGACY.fullmatch(name) and path.is_file():
         yield _legacy(path)
