@@ -138,7 +138,9 @@ async def test_a_daemon_that_is_absent_well_or_hung(folder: Folder) -> None:
         screen = await text(folder)
         assert report["state"] == "running"
         assert report["process"]["address"] == folder.project.npub
-        assert report["configuration"] == {"data": str(folder.data), "file": str(folder.file)}
+        configuration = report["configuration"]
+        assert (configuration["data"], configuration["file"]) == (str(folder.data), str(folder.file))
+        assert configuration["offers"]["agents"]["executor"] == "Executor"
         assert 0 < report["disk"]["freeBytes"] < report["disk"]["totalBytes"]
         (relay,) = report["relays"]
         assert [relay[part] for part in ("url", "state", "unresponsiveSince", "undelivered")] == [

@@ -97,6 +97,7 @@ class Screen:
                     self._console.file.write(f"{part.plain}\n")  # rich would add nothing but time
                 else:
                     self._console.print(part)
+            self._console.file.flush()  # who reads a pipe sees each message when it is there
         except BrokenPipeError:
             self._is_closed = True
 
