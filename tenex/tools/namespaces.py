@@ -8,10 +8,10 @@ It is run as a file, `python -I -S -B namespaces.py <what> ...`:
     listen <socket> <user> <network> <count>             listens on the loopback of such a network, sends the sockets
 
 A namespace is sent as an open file: it lasts as long as somebody holds that file or a process is in it. So no process
-waits in it, and the kernel ends it with the daemon. A socket stays in the network in which it was made, whoever holds
-it: so the daemon accepts connections from a network that it is not in. With `make`, `network` is 1 for a network in
-which nothing but its own loopback is reached, and 0 for none; with the three folders it has a mount namespace with an
-overlay. With `join` the numbers are of open files, -1 where the program stays where it is.
+waits in it, and the kernel ends it with the daemon. A socket stays in the network in which it was made, also where
+another process holds it: so the daemon accepts connections from a network that it is not in. With `make`, `network` is
+1 for a network in which nothing but its own loopback is reached, and 0 for none; with the three folders it has a mount
+namespace with an overlay. With `join` the numbers are of open files, -1 where the program stays where it is.
 
 No privilege is needed: all is in a new user namespace. Where the system does not permit it, it ends with `NOT_MOUNTED`,
 and the program does not run.

@@ -90,7 +90,7 @@ class ReplyPages:
         return await self.site.show(request, "new.html", values)
 
     async def _offers(self) -> Mapping[str, Any]:
-        """Whom a new message may go to by name, as the daemon says; nobody where none runs."""
+        """Whom a new message may go to by name, as the daemon says; no one where none runs."""
         configuration = (await self.site.source.status()).get("configuration", {})
         offers: Mapping[str, Any] = configuration.get("offers", {})
         return {"agents": {}, "workflows": {}, **offers}
@@ -158,7 +158,7 @@ class ReplyPages:
         """The fields of a form that begins a conversation, and what it says.
 
         Raises:
-            UsageError: it names nobody here, or says nothing that can be sent.
+            UsageError: it names no one here, or says nothing that can be sent.
         """
         fields = await self.site.posted(request, "new")
         to = fields.get("to", "")

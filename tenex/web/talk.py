@@ -3,7 +3,7 @@
 Entries come one after the other, so the same rules hold for a whole page and for what a stream adds to it:
 
     a message or a mark       stands alone, and ends the work before it
-    an entry with a `node`    brings up to date what that entry shows, wherever it stands
+    an entry with a `node`    brings up to date what that entry shows, in any place
     any other                 belongs to the work that is open, below the nearest entry of its `under` in it
 
 The script of the page does the same with the entries of a stream (`static/talk.js`).

@@ -84,7 +84,7 @@ class ButtonsClosed(Record):
 class CostReported(Record):
     """An owner is informed of what an answer of `speaker` has cost; `events` are encrypted, and wait for their relays.
 
-    There are none where the key of the speaker is not at hand.
+    There are none where the key of the speaker is elsewhere.
     """
 
     speaker: PublicKey

@@ -39,9 +39,9 @@ from tenex.tools.tool import Refusal, Tool
 
 from . import prompts
 from .changes import Changes
-from .launch import AgentProcess, Launcher, is_in_workspace, may_change
+from .launch import AgentProcess, Launcher, begin_of, is_in_workspace, may_change
 from .run_session import CallBegun, CallOver, Item, RunSession, ToolAsked
-from .session_events import Begin, CallSeen, Died, PermissionAsked, PromptEnded, PromptFailed, TextPiece
+from .session_events import CallSeen, Died, PermissionAsked, PromptEnded, PromptFailed, TextPiece
 from .tools import CALL, PERMISSION, asked_arguments, is_own_tool, seen_arguments
 
 if TYPE_CHECKING:
@@ -63,9 +63,6 @@ VENDOR: Final = "acp"
 
 MOST_OUTPUT: Final = 20_000
 """Characters of what a call gave that are recorded: the program has read it, and people look at its end."""
-
-MCP_ADDRESS: Final = "{mcp}"
-"""In a variable of the agent's file: the address of our tools, which is then not handed over by the protocol."""
 
 REQUEST_WITHIN: Final = 0.3
 """Seconds until the request about a call that asks first: agents send it within some ms."""
@@ -381,16 +378,8 @@ class AgentRun:
                     is_expert=self.is_expert,
                 )
                 self.live = self.new_session()
-                # some programs wait long for a tool only where their own settings name the server
-                hands_itself = any(MCP_ADDRESS in value for value in self.program.env.values())
-                begin = Begin(
-                    cwd=str(self.launcher.programs.workspace.root),
-                    mcp_servers=() if hands_itself else links.mcp_servers,
-                    mode=self.program.mode,
-                    model=self.program.model,
-                    version=self.program.version,
-                    session=session,
-                )
+                root = str(self.launcher.programs.workspace.root)
+                begin = begin_of(self.program, root, links.mcp_servers, session)
                 facts = await self.live.begin(self.process, begin)
             except (Refusal, OSError) as error:
                 await self._end_process()

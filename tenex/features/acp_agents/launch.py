@@ -8,10 +8,10 @@ import asyncio
 import os
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tenex.core.phases import PHASES, Access
 from tenex.core.ports import ExecutionContext
@@ -24,10 +24,13 @@ from tenex.tools.shell_runner import Programs, Talk
 from tenex.tools.tool import Refusal
 from tenex.tools.witness import Witness
 
-from .session_events import LINE_LIMIT
+from .session_events import LINE_LIMIT, Begin
 
 SAID_BYTES: Final = 4096
 """Of its standard error that are kept: the last lines say why it has ended."""
+
+MCP_ADDRESS: Final = "{mcp}"
+"""In a variable of the agent's file: the address of our tools."""
 
 _PLACE: Final = re.compile(r"\{([a-z]+)\}")
 """Of an address; other braces are those of the program, whose settings may be JSON."""
@@ -102,7 +105,7 @@ class Launcher:
             program: what is started.
             context: of its run; the network of its turn is made before (`share_network`).
             home: its home folder, which is there.
-            addresses: what stands for `{openai}` and so on in its variables.
+            addresses: the values of `{openai}` and so on in its variables.
             more: further variables.
             witness: of what it writes, where that is in the workspace.
             is_expert: whether it may change nothing in any phase.
@@ -153,6 +156,22 @@ class Launcher:
         if shared is None or not shared.has_network:
             raise Refusal("this machine does not permit it a network of its own; `tenex doctor` says why")
         return shared
+
+
+def begin_of(program: AcpProgram, root: str, servers: Sequence[Mapping[str, Any]], session: str) -> Begin:
+    """What a session of a program begins with, in the workspace `root`, with our tools served at `servers`.
+
+    Some programs wait long for a tool only where their own settings name its server: then it is not handed over.
+    """
+    is_named = any(MCP_ADDRESS in text for text in program.env.values())
+    return Begin(
+        cwd=root,
+        mcp_servers=() if is_named else servers,
+        mode=program.mode,
+        model=program.model,
+        version=program.version,
+        session=session,
+    )
 
 
 def variables(program: AcpProgram, addresses: Mapping[str, str]) -> dict[str, str]:

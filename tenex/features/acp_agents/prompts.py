@@ -1,4 +1,4 @@
-"""What the program of an agent is told in a prompt: it has a system prompt of its own, so all of ours is text."""
+"""What a prompt says to the program of an agent: it has a system prompt of its own, so all of ours is text."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final

@@ -286,6 +286,9 @@ class Session:
             silent_at = self._silent_at(waiting_since)
             ready_at = self._queue[0].ready_at if self._queue else None
             now = self._clock.now()
+            if silent_at is not None and silent_at <= now:  # the clock was set, or something came at the last moment
+                self._heard_at = now
+                silent_at = self._silent_at(now)
             dues = [due for due in (silent_at, ready_at) if due is not None and due > now]
             due = min(dues, default=None)
             self._changed.clear()
@@ -304,6 +307,7 @@ class Session:
     def note_activity(self) -> None:
         """Count silence from now: the agent was seen to work, as by a request to its model."""
         self._heard_at = self._clock.now()
+        self._changed.set()
 
     # --- answers -----------------------------------------------------------------------------------------------
 

@@ -29,11 +29,11 @@ from tenex.tools.shared_namespaces import TurnNetworks, listen
 from tenex.tools.tool import Refusal
 
 from .agents import FOLDER
-from .launch import Launcher
+from .launch import Launcher, begin_of
 from .links import Links
 from .proxy import Proxy, Remaining
 from .session import Session
-from .session_events import Begin, CallSeen, Died, Facts, PermissionAsked, Process, PromptEnded, PromptFailed, TextPiece
+from .session_events import CallSeen, Died, Facts, PermissionAsked, Process, PromptEnded, PromptFailed, TextPiece
 
 COMMAND: Final = "touch tenex-agents-test"
 """What it is asked to run; it could not, as the workspace is read-only."""
@@ -154,14 +154,8 @@ class _Running:
             self._program, self._context, self._home, links.addresses, links.variables, None
         )
         session = Session(SystemClock())
-        begin = Begin(
-            cwd=str(self._launcher.programs.workspace.root),
-            mcp_servers=links.mcp_servers,
-            mode=self._program.mode,
-            model=self._program.model,
-            version=self._program.version,
-            session=session_id,
-        )
+        root = str(self._launcher.programs.workspace.root)
+        begin = begin_of(self._program, root, links.mcp_servers, session_id)
         try:
             yield session, await session.begin(process, begin)
         finally:

@@ -105,6 +105,8 @@ class HeldClock:
 
     async def until_awaited(self, seconds: float) -> None:
         """Return once something waits for exactly so long from now."""
+        for _ in range(10):
+            await asyncio.sleep(0)  # what waits no longer is still in the list for a moment
         async with asyncio.timeout(PATIENCE):
             while not any(waiter.due == self._now + seconds * 1000 for waiter in self._waiters):
                 self._has_more.clear()
