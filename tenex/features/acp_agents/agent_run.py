@@ -53,6 +53,11 @@ NOTE: Final = "session.json"
 
 OVER_LIMIT: Final = "what is left of a limit of tokens or money does not cover the next request of its model"
 
+NO_ANSWER: Final = (
+    "its program asked for permissions, of which {} allows none, and gave no answer; write `phases` in its file"
+)
+"""The program reads it, as a model reads why an answer was refused, before a person does."""
+
 VENDOR: Final = "acp"
 """The key under which a step holds its session."""
 
@@ -98,6 +103,8 @@ class AgentRun:
     completion: Mapping[str, Any] | None = None
     prompted: int = 0
     """How many texts of the entries the program has been prompted with."""
+    has_refused: bool = False
+    """Whether a request was refused because the phase has no calls."""
     remarks: list[str] = field(default_factory=list)
     """What the next prompt says besides."""
     remarked: set[str] = field(default_factory=set)
@@ -190,6 +197,7 @@ class AgentRun:
             await session.live.allow(item)  # the core judges it when it is called
             return None
         if not self._records_calls(request) or not item.can_be_allowed:
+            self.has_refused = not self._records_calls(request)
             await session.live.refuse(item)
             return None
         id_ = self._id(request, item.call.id)
@@ -213,6 +221,7 @@ class AgentRun:
         assert self.session is not None, "its turn has ended"
         if self._has_news(request):
             self.is_finishing = False
+            self.text = f"{self.text.rstrip()}\n\n" if self.text.strip() else ""
             await self._prompt_with_news(request)
             return None
         if self.changes is not None and await self.changes.has_more(context):
@@ -222,6 +231,8 @@ class AgentRun:
             return self._step(request, CallRequest(id=id_, tool=CALL, arguments=arguments))
         self.is_finishing = False
         if self.completion is None:
+            if self.has_refused and not self.text.strip():  # some programs end their turn at a refusal
+                raise ModelRefused(NO_ANSWER.format(request.phase), self._taken(), model=self._model_name())
             return self._step(request)
         completion = CallRequest(id=self._id(request, "complete"), tool="complete", arguments=self.completion)
         self.completion = None

@@ -142,11 +142,14 @@ class RunSession:
         return next((item for item in asked if item.call.id == call), None)
 
     async def request_within(self, call: str, seconds: float) -> None:
-        """Return once a request about a call has come, the call goes on without one, or the time is up."""
+        """Return once a request about a call has come, the call has ended without one, or the time is up.
+
+        OpenCode reports a call as in progress before it asks about it.
+        """
 
         def is_pending() -> bool:
             is_first = self.permission_for(call) is None and not any(map(_is_end, self._items))
-            return is_first and self.calls[call].status == "pending" and not self.died
+            return is_first and not self.calls[call].has_ended and not self.died
 
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -159,6 +162,8 @@ class RunSession:
         while True:
             seen = self.calls.get(call)
             if seen is not None and seen.has_ended:
+                self._goes_on.discard(call)
+                self.withdraw(CallOver(call))  # it was reported as one that goes on, and its end is reported here
                 return True
             if any(isinstance(item, PermissionAsked | ToolAsked) for item in self._items):
                 self._goes_on.add(call)

@@ -69,6 +69,7 @@ class Agent:
         elif method in ("session/new", "session/resume"):
             self.servers = params.get("mcpServers", [])
             note("sessions", method)
+            note("servers", [server["name"] for server in self.servers])
             self.send({"id": id_, "result": {"sessionId": "s1", "modes": self.modes()}})
         elif method == "session/list":
             self.send({"id": id_, "result": {"sessions": [{"sessionId": "s1", "cwd": "/"}]}})
@@ -117,6 +118,18 @@ class Turn:
         """A call that asks first; what the answer was is said."""
         id_ = self._id()
         self._begin(id_, command)
+        self._ask(id_, command)
+
+    def ask_later(self, asked: list[Any]) -> None:
+        """The same, of a call that is reported as in progress, so many seconds before the request."""
+        command, seconds = asked
+        id_ = self._id()
+        self._begin(id_, command)
+        self.agent.update({"sessionUpdate": "tool_call_update", "toolCallId": id_, "status": "in_progress"})
+        time.sleep(seconds)
+        self._ask(id_, command)
+
+    def _ask(self, id_: str, command: str) -> None:
         self.agent.asked += 1
         call = {"toolCallId": id_, "title": command, "kind": "execute", "rawInput": {"command": command}}
         params = {"sessionId": "s1", "toolCall": call, "options": OPTIONS}
@@ -144,7 +157,8 @@ class Turn:
         """Send a message to the MCP server; what it answers, and the id of the session."""
         headers = {"content-type": "application/json", "accept": "application/json, text/event-stream", **more}
         body = json.dumps({"jsonrpc": "2.0", **message}).encode()
-        request = urllib.request.Request(self.agent.servers[0]["url"], body, headers)
+        address = os.environ.get("TOOLS") or self.agent.servers[0]["url"]
+        request = urllib.request.Request(address, body, headers)
         with urllib.request.urlopen(request) as response:
             return response.read().decode(), response.headers.get("mcp-session-id", "")
 
@@ -180,7 +194,7 @@ class Turn:
         self.agent.update({"sessionUpdate": "tool_call_update", **ended})
 
 
-def note(name: str, value: str) -> int:
+def note(name: str, value: Any) -> int:
     """Add a line to a file of the home folder; how many it has then."""
     with (HOME / f"{name}.jsonl").open("a") as file:
         file.write(json.dumps(value) + "\n")

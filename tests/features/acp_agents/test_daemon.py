@@ -1,16 +1,19 @@
 """A real daemon, a real relay, and a program that speaks ACP as its executor, in the sandbox."""
 
+import asyncio
 from pathlib import Path
+from typing import Any
 
 from tenex.core import records as r
 from tenex.core.config import Replay
 from tenex.workflows.phases.records import WorkInspected
+from tests.fakes.modelserver import model_server
 from tests.programs import needs_bubblewrap, needs_git
 from tests.service import person
 from tests.service.kit import of_kind
-from tests.service.loopback import settled
+from tests.service.loopback import serving, settled
 
-from .kit import noted, working
+from .kit import agent_file, folder_of, models, noted, put_agent, working
 
 pytestmark = [needs_bubblewrap, needs_git]
 
@@ -104,6 +107,36 @@ async def test_it_calls_our_tools_and_completes_with_them(tmp_path: Path, relay:
         assert (ended.outcome, ended.text, ended.summary) == ("finished", "It is blue.", "asked and done")
         tools = [call.tool for record in of_kind(records, r.ModelResponded) for call in record.step.calls]
         assert tools == ["ask", "complete"]
+
+
+async def test_our_tools_are_handed_over_once_where_its_own_settings_name_them(tmp_path: Path, relay: str) -> None:
+    turn = [("tool", ["complete", {"response": "It is blue."}]), ("say", "Bye.")]
+    async with working(tmp_path, relay, turn, env={"TOOLS": "{mcp}"}) as (folder, _, _server):
+        name = await folder.write("Paint it")
+        ended = await person.until(lambda: of_kind(folder.records(name), r.RunEnded))
+        assert ended[0].text == "It is blue."
+        assert noted(folder, name, "servers") == [[]]
+
+
+async def test_its_requests_to_a_model_wait_in_the_queue_of_the_provider(tmp_path: Path, relay: str) -> None:
+    turn = [("model", "/chat/completions"), ("say", "Done.")]
+    team, goes_on = models(), asyncio.Event()
+
+    async def answer(asked: Any) -> Any:
+        if len(asked["messages"]) == 1:
+            await goes_on.wait()
+        return team(asked)
+
+    async with model_server(answer) as server:
+        folder = folder_of(tmp_path, relay, server)
+        put_agent(folder, agent_file([turn], env={"MODELS": "{openai}", "MODEL": "test"}))
+        async with serving(folder, server):
+            name = await folder.write("Look")
+            await server.until(lambda it: any(len(each.request["messages"]) == 1 for each in it.exchanges))
+            status = await folder.facts("status")
+            assert [provider["active"] for provider in status["models"]["providers"]] == [1]
+            goes_on.set()
+            await settled(folder, name, "waiting")
 
 
 async def test_its_models_are_served_without_the_key_and_measured(tmp_path: Path, relay: str) -> None:

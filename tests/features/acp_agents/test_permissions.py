@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tenex.core import records as r
 from tests.fakes.modelserver import model_server
 from tests.kits.daemon_approvals import answer, answers, react, request
@@ -50,6 +52,22 @@ async def test_a_thumb_lets_it_run_once_and_what_it_changed_is_of_that_call(tmp_
         assert begun == ["acp_permission"], "the call that asks is recorded once"
         (done,) = of_kind(records, r.ToolCallCompleted)
         assert (done.ok, done.touched) == (True, ("ran.txt",))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "recorded"), [(0.1, ["acp_permission"]), (1.0, ["acp_call", "acp_permission"])], ids=["soon", "late"]
+)
+async def test_a_call_in_progress_that_asks_is_recorded_with_one_end(
+    tmp_path: Path, relay: str, seconds: float, recorded: list[str]
+) -> None:
+    turn = [("ask_later", [COMMAND, seconds]), ("say", "Done.")]
+    async with working(tmp_path, relay, turn) as (folder, _, _server):
+        name = await folder.write("Publish it")
+        await react(folder, await request(folder, name), "👍")
+        await first_end(folder, name)
+        records = folder.records(name)
+        assert [record.tool for record in of_kind(records, r.ToolCallStarted)] == recorded
+        assert of_kind(records, r.ToolCallCompleted)[-1].touched == ("ran.txt",)
 
 
 async def test_a_no_is_answered_and_its_reason_is_in_the_next_prompt(tmp_path: Path, relay: str) -> None:

@@ -56,6 +56,22 @@ async def test_in_chat_it_only_talks_and_what_it_asks_is_refused(tmp_path: Path,
         assert of_kind(folder.records(name), r.RunEnded)[0].text == "Hello."
 
 
+async def test_a_program_that_ends_its_turn_at_a_refusal_is_asked_for_its_answer(tmp_path: Path, relay: str) -> None:
+    turns = [("ask", "date")], [("say", "Hello.")]
+    async with working(tmp_path, relay, *turns, router=in_phase("chat")) as (folder, _, _server):
+        name = await folder.write("Hello")
+        await settled(folder, name, "waiting")
+        assert of_kind(folder.records(name), r.RunEnded)[0].text == "Hello."
+        assert "of which chat allows none" in noted(folder, name, "prompts")[1]
+
+
+async def test_a_program_that_gives_no_answer_at_all_fails_with_the_reason(tmp_path: Path, relay: str) -> None:
+    async with working(tmp_path, relay, [("ask", "date")], router=in_phase("chat")) as (folder, _, _server):
+        name = await folder.write("Hello")
+        ended = await person.until(lambda: of_kind(folder.records(name), r.RunEnded))
+        assert "of which chat allows none" in ended[0].error
+
+
 async def test_in_verification_it_works_in_a_view_and_its_verdict_needs_evidence_that_the_daemon_saw(
     tmp_path: Path, relay: str
 ) -> None:
