@@ -29,7 +29,7 @@ decision = "allow"
 """
 """One agent alone, so that all records are of its run."""
 
-SWEPT = [(moment, at) for moment in APPENDS for at in range(1, 11)]
+SWEPT = [(moment, at) for moment in APPENDS for at in range(1, 8)]
 """All appends of such a conversation."""
 SOME = [("append", 3), ("appended", 3), ("torn append", 4), ("appended", 5), ("append", 7)]
 
