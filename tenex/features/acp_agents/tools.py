@@ -4,6 +4,7 @@ Neither is offered to a model. The daemon's registry knows them by their rules; 
 session of the run (`agents.AcpAgents`), and by nothing where there is none.
 """
 
+import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -30,6 +31,9 @@ UNUSUAL: Final = CallNeed(name="unusual", is_to="change its mode, or offer answe
 
 _EFFECTS: Final = ("execute", "edit", "delete", "move", "fetch", "switch_mode")
 """Kinds of calls that are of the program's own tools."""
+
+_OURS: Final = frozenset({"kind", "why", UNUSUAL.name})
+"""Names of arguments that have a meaning here; a program's own of that name are shown apart from them."""
 
 _ANY: Final = {"type": "object", "properties": {}}
 
@@ -97,11 +101,12 @@ def _said(call: CallSeen) -> dict[str, Any]:
     arguments = dict(call.arguments)
     command = arguments.get(COMMAND)
     if isinstance(command, list) and all(isinstance(word, str) for word in command):
-        arguments[COMMAND] = " ".join(command)
+        arguments[COMMAND] = shlex.join(command)  # no other words give this line
     if not arguments:
         arguments = {"title": call.title, **({"paths": list(call.locations)} if call.locations else {})}
-    own = {name: value for name, value in arguments.items() if name not in ("kind", UNUSUAL.name)}
-    return {"kind": call.kind, **own}
+    if arguments.keys() & _OURS:
+        return {"kind": call.kind, "input": arguments}
+    return {"kind": call.kind, **arguments}
 
 
 def _cut(value: Any) -> Any:
