@@ -175,7 +175,7 @@ class ClientConnection:
         """It ended because the relay sent too many unrequested messages."""
         self._outgoing: asyncio.PriorityQueue[tuple[int, int, str, _Publishing | Request | None]]
         self._outgoing = asyncio.PriorityQueue()
-        """Messages before REQs and all else, which at the slow rate may be many; the order of each is kept."""
+        """Events before REQs and all else, which at the slow rate may be many; the order of each is kept."""
         self._queued = count()
         self._pace = TokenBucket(timeouts.frames_per_second, self._loop.time())
         self._is_slow = False
@@ -228,8 +228,8 @@ class ClientConnection:
             self.abort()
 
     def _enqueue(self, frame: str, cause: _Publishing | Request | None) -> None:
-        is_message = isinstance(cause, _Publishing)
-        self._outgoing.put_nowait((0 if is_message else 1, next(self._queued), frame, cause))
+        rank = 0 if frame.startswith(_EVENT) else 1
+        self._outgoing.put_nowait((rank, next(self._queued), frame, cause))
 
     async def _until_allowed(self, frame: str) -> None:
         """Wait until the rate allows a frame; at the slow rate only frames are counted that relays count."""

@@ -209,7 +209,7 @@ def test_an_installed_package_finds_and_loads_its_own_prompts_and_examples(tmp_p
     done = subprocess.run(
         [sys.executable, "-c", program, str(site)], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
     )
-    assert done.stdout.split() == [str(site / "tenex" / "prompts"), "5", "6", "True"]
+    assert done.stdout.split() == [str(site / "tenex" / "prompts"), "5", "9", "True"]
 
 
 # ---- guides of phases ------------------------------------------------------------------------------------------------
