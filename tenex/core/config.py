@@ -410,11 +410,12 @@ class Policy:
         """Those of the roster who may be given a turn of a conversation."""
         return {slug: agent for slug, agent in self.roster.items() if not agent.is_called_only}
 
-    def may_ask(self, tool: str) -> bool:
-        """Whether a person may be asked about a call of a tool: it says so, or a rule of the operator could."""
+    def may_ask(self, tool: str, arguments: Mapping[str, Any]) -> bool:
+        """Whether a person may be asked about a call: by its tool, by what it needs, or by a rule of the operator."""
         methods = [agent.methods[tool] for agent in self.roster.values() if tool in agent.methods]
         rules = (self.tools.get(tool), *methods)
-        return self.approvals.asks or any(rule is not None and rule.asks for rule in rules)
+        known = [rule for rule in rules if rule is not None]
+        return self.approvals.asks or any(rule.asks or rule.needs_of(arguments) for rule in known)
 
     def tools_of(self, agent: Agent) -> Mapping[str, ToolRule]:
         """All tools that an agent may name: everyone's and its own."""

@@ -218,7 +218,7 @@ class Executors:
         """The files that the calls of a step name, of those that a person may be asked about; () for none at all."""
         policy = self.policy()
         named = [
-            await self.named_files(call.tool, call.arguments) if policy.may_ask(call.tool) else {}
+            await self.named_files(call.tool, call.arguments) if policy.may_ask(call.tool, call.arguments) else {}
             for call in step.calls
         ]
         return tuple(named) if any(named) else ()

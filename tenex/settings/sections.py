@@ -714,7 +714,11 @@ class Files(Section):
 
     servers: Annotated[list[Annotated[str, AfterValidator(_file_server)]], Field(max_length=3)] = []
     max_bytes: Annotated[int, Field(ge=1_000, le=100_000_000)] = 20_000_000
-    never: list[Text] = [".env", ".env.*", "*.pem", "*.key", "*.p12", "*.kdbx", "id_*", ".netrc", ".ssh", ".gnupg"]
+    never: list[Text] = [
+        *(".env", ".env.*", "*.pem", "*.key", "*.p12", "*.kdbx", "id_*", ".netrc", ".ssh", ".gnupg"),
+        *(".npmrc", ".yarnrc.yml", ".pypirc", ".git-credentials", ".aws"),
+        *("**/.cargo/credentials*", "**/.docker/config.json", "**/.m2/settings.xml"),
+    ]
 
 
 class WebSearch(Section):

@@ -115,6 +115,22 @@ async def test_an_install_is_one_question_and_nothing_else_gets_the_network(
         assert len(answers(folder, name)) == 1
 
 
+async def test_a_call_that_names_a_file_and_needs_the_network_is_one_question(
+    tmp_path: Path, relay: str, registry: PackageRegistry
+) -> None:
+    team = Team(worker=works((with_network("cat notes.txt"),)))
+    async with at_work(tmp_path, relay, team, network(registry)) as (folder, _):
+        folder.workspace.mkdir(exist_ok=True)
+        (folder.workspace / "notes.txt").write_text("as it was\n")
+        name, wanted = await begun(folder)
+        assert "If `notes.txt` changes before it runs, you are asked again." in wanted["content"]
+        await react(folder, wanted, "👍")
+        assert await ended(folder, name) == "finished"
+        assert "as it was" in results(folder, name)[0]
+        assert len(of_kind(folder.records(name), r.ApprovalRequested)) == 1
+        assert not of_kind(folder.records(name), r.CallOutdated)
+
+
 @pytest.mark.skipif(shutil.which("npm", path="/usr/bin:/bin") is None, reason="npm is not one of the system's programs")
 async def test_a_rule_allows_exactly_what_it_names(tmp_path: Path, relay: str, registry: PackageRegistry) -> None:
     rule = '\n[[approve]]\ntool = "shell"\nneeds = "network"\nmatch = ["npm", "ci"]\ndecision = "allow"\n'

@@ -13,6 +13,7 @@ from tenex.core.port_values import AttachedFile, FileDestination
 from tenex.core.ports import ToolResult
 from tenex.core.values import replace
 from tenex.nostr.keys import SecretKey
+from tenex.settings.sections import Files
 from tenex.tools.attach import attach_tool
 from tenex.tools.inbox import Inboxes
 from tenex.tools.sent_files import EXCERPT, MOST_WAITING, SentFiles, described
@@ -21,7 +22,7 @@ from tenex.tools.workspace import Workspace
 from tests.tools.conftest import make_context
 
 THERE = FileDestination(address={"form": "notes"}, person=PublicKey("a" * 64), role=Role.OWNER)
-NEVER = (".env", ".env.*", "*.pem", "id_*", ".ssh")
+NEVER = Files().never
 
 
 class Uploads:
@@ -83,7 +84,12 @@ async def test_what_an_agent_may_not_read_it_may_not_send(workspace: Workspace, 
 
 
 @pytest.mark.parametrize(
-    "path", [".env", "app/.env.local", "keys/server.pem", "A.PEM", "Id_rsa", ".ssh/config", "a/.ssh/b", "alias"]
+    "path",
+    [
+        *(".env", "app/.env.local", "keys/server.pem", "A.PEM", "Id_rsa", ".ssh/config", "a/.ssh/b", "alias"),
+        *(".npmrc", "web/.npmrc", ".pypirc", ".git-credentials", ".aws/credentials", ".yarnrc.yml"),
+        *(".cargo/credentials.toml", "a/.cargo/credentials", ".docker/config.json", "b/.m2/settings.xml"),
+    ],
 )
 async def test_what_the_settings_list_is_never_sent_also_by_a_link(workspace: Workspace, path: str) -> None:
     place = workspace.root / path
