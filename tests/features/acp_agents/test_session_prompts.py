@@ -500,7 +500,7 @@ async def test_closing_ends_the_process(tmp_path: Path) -> None:
         assert await agent.next() == Died(why="it was closed")
     async with faulty(tmp_path) as agent:
         await agent.begin()
-        await agent.session.close()
+        await agent.session.close(60)
         assert await agent.process.wait() == 0, "its input was closed, and it had time to end"
 
 
