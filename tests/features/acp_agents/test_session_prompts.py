@@ -496,7 +496,7 @@ async def test_closing_ends_the_process(tmp_path: Path) -> None:
         await agent.begin()
         await agent.prompt(["hang"])
         await agent.session.close(0)
-        assert await agent.process.wait() != 0
+        await agent.process.wait()  # it was killed, or it has ended first, since its input was closed
         assert await agent.next() == Died(why="it was closed")
     async with faulty(tmp_path) as agent:
         await agent.begin()
