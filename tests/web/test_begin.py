@@ -46,7 +46,7 @@ async def test_a_conversation_is_begun_with_an_agent_and_stopped_by_keys_and_but
 async def test_a_form_that_begins_a_conversation_is_sent_once_and_to_no_one_unknown(data: Path) -> None:
     async with served(data) as pages:
         fields = await pages.form("/new", "/new/reply/0")
-        unknown = await pages.post("/new/reply/0", {**fields, "text": "hello", "to": "nobody"})
+        unknown = await pages.post("/new/reply/0", {**fields, "text": "hello", "to": "unknown"})
         assert (unknown.status_code, "no agent and no workflow" in unknown.text) == (400, True)
         again = await pages.post("/new/reply/0", {**fields, "text": "hello"})
         assert again.status_code == 403
